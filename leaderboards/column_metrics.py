@@ -10,7 +10,7 @@ from harness import plugins
 from harness.catalog.task_facts import metric_names
 from harness.errors import DataError, HarnessError, UnknownPlugin
 from harness.leaderboards.definitions import Column, Definition
-from harness.leaderboards.grid import DEGRADED, SECONDS, SUCCESS, is_of_column
+from harness.leaderboards.grid import DEGRADED_METRIC, SUCCESS_METRIC, TIME_METRIC, is_of_column
 from harness.leaderboards.row import Row
 from harness.spec import parse
 
@@ -30,7 +30,7 @@ def check_metrics(definition: Definition, measured: Sequence[Row] = ()) -> None:
         for row in measured:
             if is_of_column(column, row) and column.protocol in ("", row.protocol):
                 names |= dict.fromkeys(row.metrics)
-        names |= dict.fromkeys((SECONDS, DEGRADED, SUCCESS)) if names else {}
+        names |= dict.fromkeys((TIME_METRIC, DEGRADED_METRIC, SUCCESS_METRIC)) if names else {}
         if not names or names.keys() >= {*column.metrics}:
             continue
         try:

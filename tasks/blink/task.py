@@ -1,4 +1,4 @@
-"""BLINK: fourteen tasks of perception, each in a folder of its own.
+"""BLINK: fourteen tasks of visual perception, as questions with options about one to four images.
 
 A row: `{"idx": "val_Counting_1", "sub_task": "Counting", "question": "…", "choices": ["0", "1"],
 "answer": "(B)", "image_1": …, "image_2": null, "image_3": null, "image_4": null, "prompt": "…"}`

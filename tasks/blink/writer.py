@@ -1,4 +1,4 @@
-"""Write questions of the generated world as a table of BLINK: one of its tasks, with two images."""
+"""Write sample data: generated questions as the table of one of BLINK's tasks, with two images."""
 
 from harness.tasks.blink.task import FIELDS
 from harness.tasks.video_qa.benchmarks import in_text, question_writer

@@ -1,4 +1,4 @@
-"""Charades-STA: find the interval of a video, in seconds, in which a sentence is true.
+"""Charades-STA: find the interval of a video, in seconds, that a sentence describes.
 
 A row of `test-*.parquet`, and the video `Charades_v1_480/<video>`:
 
@@ -82,10 +82,10 @@ def _true_interval(value: object, where: str) -> Interval:
 
 
 def predicted_interval(_: Sample, prediction: Prediction) -> Interval | None:
-    """Return the predicted interval in seconds; None: none can be read.
+    """Return the predicted interval in seconds; None if none can be read.
 
     Three readers are tried in turn: lmms-eval's, one of intervals in JSON (which lmms-eval does not
-    read), and the model's own grammar. If the end is before the start, they are swapped.
+    read), and the model's own grammar. Start and end are swapped if the end comes first.
     """
     text = answer_text(prediction) if prediction.responses else None
     interval = None if text is None else charades_interval(text) or json_interval(text)
@@ -97,10 +97,10 @@ def predicted_interval(_: Sample, prediction: Prediction) -> Interval | None:
 def interval_protocol(
     name: str, read: Callable[[Sample, Prediction], Interval | None], about: str
 ) -> dict[str, Protocol]:
-    """Return a protocol by its name: mean IoU of the intervals that `read` returns, and shares of
-    IoUs above thresholds.
+    """Return {name: protocol}, which scores the IoU of the intervals that `read` returns.
 
-    A response without an interval scores 0.
+    Metrics are the mean IoU and the shares of IoUs at or above THRESHOLDS. A response without an
+    interval scores 0.
     """
     protocol = Protocol(
         name=name,

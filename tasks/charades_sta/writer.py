@@ -1,4 +1,4 @@
-"""Write videos of the generated world in the layout of Charades-STA: when a thing is visible."""
+"""Write sample data: generated videos in the layout of Charades-STA, on when a thing is visible."""
 
 from pathlib import Path
 

@@ -1,5 +1,6 @@
-"""The protocols of `coco_detection`: COCO's AP, with confidences by VisionReasoner's rule or the
-model's own.
+"""The protocols of `coco_detection`: COCO's AP of boxes.
+
+The boxes' confidences are by VisionReasoner's rule (`by_area`) or the model's own (`as_predicted`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ STATISTICS = ("AP", "AP50", "AP75")
 
 
 def by_area(sample: Sample, prediction: Prediction, boxes: Sequence[Box]) -> Sequence[float]:
-    """Return VisionReasoner's confidences: the share of the image that a box covers."""
+    """Return VisionReasoner's confidences, which depend on the share of the image a box covers."""
     assert sample.target is not None
     has_box = bool(sample.target.extra["asked"])
     return [area_score(box, sample.query.size, has_ground_truth=has_box) for box in boxes]
@@ -28,9 +29,9 @@ def as_predicted(sample: Sample, prediction: Prediction, boxes: Sequence[Box]) -
 
 
 def scorer(names: Mapping[str, str], confidence: Confidence) -> ScoreUnit:
-    """Return a scorer that gives one detection item of a question for each of the metrics `names`.
+    """Return a scorer that gives a question's detection item under each name of `names`.
 
-    AP is computed from the items of all questions.
+    AP is computed from the items of all questions. `names` maps a metric to COCO's statistic.
     """
 
     def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
@@ -57,7 +58,7 @@ def scorer(names: Mapping[str, str], confidence: Confidence) -> ScoreUnit:
 def _protocol(
     name: str, suffix: str, library: Library, confidence: Confidence, about: str
 ) -> Protocol:
-    """Return a protocol whose metrics are STATISTICS, named with `suffix` (then also `coco_…`)."""
+    """Return a protocol of STATISTICS, which are named `AP`, or with a suffix `coco_ap<suffix>`."""
     names = {f"{statistic}{suffix}": statistic for statistic in STATISTICS}
     if suffix:
         names = {f"coco_{name.lower()}": statistic for name, statistic in names.items()}

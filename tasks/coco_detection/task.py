@@ -79,7 +79,7 @@ def coco_detection(
 class GroundTruth:
     """COCO's annotations grouped into questions: one for each image and category.
 
-    Only the ids of all objects are in memory, and the entries of one question.
+    Only the ids of all objects and the entries of one question are in memory.
     """
 
     path: Path
@@ -91,7 +91,7 @@ class GroundTruth:
 
     @cached_property
     def _numbers(self) -> NDArray[np.int64]:
-        """Ids (image, category, object) of every object, one a row, sorted by the first two."""
+        """Ids (image, category, object), one row per object, sorted by image and category."""
         numbers = array("q")
         for number, plain in self.instances.object_entries.items():
             where = f"{self.path}, annotation {number}"
@@ -108,7 +108,8 @@ class GroundTruth:
         """Yield (image id, category id, objects) of each question, sorted by the ids."""
         rows = self._numbers
         starts = np.flatnonzero(np.any(np.diff(rows[:, :2], axis=0), axis=1)) + 1
-        for first, last in pairwise((0, *starts.tolist(), len(rows)) if len(rows) else ()):
+        bounds = (0, *starts.tolist(), len(rows)) if len(rows) else ()
+        for first, last in pairwise(bounds):
             image_id, category = rows[first, :2].tolist()
             yield image_id, category, self._objects_in(rows[first:last])
 
@@ -120,6 +121,7 @@ class GroundTruth:
         return self._objects_in(group[group[:, 1] == category])
 
     def _objects_in(self, rows: NDArray[np.int64]) -> list[ObjectEntry]:
+        """Read the objects of some rows of `_numbers`."""
         return [self.instances.object_entry(int(number), str(self.path)) for number in rows[:, 2]]
 
 
@@ -134,7 +136,10 @@ def _questions(ground_truth: GroundTruth, images: Path) -> Iterator[Sample]:
 
 
 def _copied_questions(ground_truth: GroundTruth, files: Sequence[Path]) -> Iterator[Sample]:
-    """Yield questions of VisionReasoner's copy; its boxes only show that an object is there."""
+    """Yield the questions of VisionReasoner's copy.
+
+    The true boxes come from COCO's file; a row's own boxes only show that it lists an object.
+    """
     for copy in read_copies(files, boxes=True, category=True):
         image_id, category = _numbers(copy)
         objects = ground_truth.objects_of(image_id, category)

@@ -1,4 +1,7 @@
-"""Write still scenes as COCO's val2017 and VisionReasoner's copy; shapes are the categories."""
+"""Write sample data: still scenes as COCO's val2017 and VisionReasoner's copy.
+
+The categories are the things' shapes.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,7 +13,7 @@ from harness.world.raster import edges, visible_masks
 from harness.world.scene import SHAPES, Scene
 from harness.world.shapes import World
 
-COPY = {
+COPY_COLUMNS = {
     "image": "image",
     "text": "string",
     "image_id": "int64",
@@ -35,7 +38,7 @@ def write(world: World, root: Path) -> None:
     (folder / "annotations").mkdir()
     plain = instances(scenes, name_of=file_name)
     write_json(folder / "annotations" / "instances_val2017.json", plain)
-    write_table(folder / "coco_val", "test", list(_rows(scenes)), COPY)
+    write_table(folder / "coco_val", "test", list(_rows(scenes)), COPY_COLUMNS)
 
 
 def _rows(scenes: Sequence[Scene]) -> Iterator[dict[str, object]]:

@@ -2,8 +2,20 @@
 
 import re
 
-WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-OTHERS = {
+NUMERALS = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+)
+OTHER_WORDS = {
     2: ("twos", "both", "pair", "pairs", "couple", "couples", "duo", "duos", "twin", "twins"),
     3: ("threes", "trio", "trios", "triple", "triplet", "triplets"),
     4: ("fours", "quartet", "quartets", "quadruplets"),
@@ -23,8 +35,8 @@ LETTER = r"[^\W\d_]"  # a letter of any script
 def without_number(caption: str, number: int) -> str:
     """Return a question for the number of a caption, with the number replaced by `…`.
 
-    It is replaced as digits and as a word, in any case, also in a compound ("five-piece", "5pcs").
-    Longer numbers and words that contain it stay.
+    Both its digits and its words are replaced, in any case, also in a compound ("five-piece",
+    "5pcs"); longer numbers ("15") and longer words ("fiver") are not.
 
     >>> without_number("Five red apples on a table", 5)
     'How many are there? The picture shows: "… red apples on a table"'
@@ -32,14 +44,15 @@ def without_number(caption: str, number: int) -> str:
     'How many are there? The picture shows: "SET OF … often-used icons (…pcs, 100 colours)"'
     """
     hidden = re.sub(r"\d+", lambda digits: _unless_number(digits, number), caption.strip())
-    number_words = [*OTHERS.get(number, ()), *WORDS[number : number + 1]]
+    number_words = [*OTHER_WORDS.get(number, ()), *NUMERALS[number : number + 1]]
     if number_words:
         either = "|".join(number_words)
-        hidden = re.sub(rf"(?<!{LETTER})({either})(?!{LETTER})", "…", hidden, flags=re.IGNORECASE)
+        whole_word = rf"(?<!{LETTER})({either})(?!{LETTER})"
+        hidden = re.sub(whole_word, "…", hidden, flags=re.IGNORECASE)
     return f'How many are there? The picture shows: "{hidden}"'
 
 
 def _unless_number(digits: re.Match[str], number: int) -> str:
-    """Return `…` for the number, and other digits unchanged; very long ones are not converted."""
-    is_short = len(digits[0]) <= 9
+    """Return `…` if the digits are the number, or else the digits."""
+    is_short = len(digits[0]) <= 9  # `int` refuses very long ones
     return "…" if is_short and int(digits[0]) == number else digits[0]

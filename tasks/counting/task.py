@@ -1,15 +1,18 @@
-"""PixMo-Count and CountBench: count the objects of a kind.
+"""PixMo-Count and CountBench: count the objects of one category in an image.
 
-The files are the hub's Parquet tables. VisionReasoner's copies have one row a question:
+The files are Parquet tables of the Hugging Face Hub, in three layouts (`Listing`). VisionReasoner's
+copies have one row per question:
 
     {"image": {"bytes": …}, "text": "How many people are there in this image?",
      "image_id": "17", "ann_id": "17", "img_height": 768, "img_width": 1024, "count": 4}
 
-The official list has addresses of images, and the places (x, y) of the counted objects in pixels,
-or null:
+PixMo-Count's official list has addresses of images, and the places (x, y) of the counted objects in
+pixels, or null:
 
     {"image_url": "https://…", "image_sha256": "…", "count": 2, "label": "cats",
      "points": {"x": [12.5, 80.0], "y": [40.0, 44.0]}}
+
+CountBench's official lists have `image`, `number`, and a caption `text` or a `question`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -45,8 +48,8 @@ class Listing:
     columns: Mapping[str, str]
     """Columns to read, each with a word on its content."""
     read: Callable[[Mapping[str, object], str, Path], Question]
-    """Returns the question of a row, from the row, its position and the list's folder. The question
-    has no media if its image is lost, and no id if its index in the list is the id."""
+    """Returns the question of a row; takes the row, its position for errors, and the list's folder.
+    The question has no media if its image is lost, and no id if its index in the list is the id."""
 
 
 def visionreasoner_row(row: Mapping[str, object], where: str, root: Path) -> Question:
@@ -55,18 +58,18 @@ def visionreasoner_row(row: Mapping[str, object], where: str, root: Path) -> Que
 
 
 def countbench_row(row: Mapping[str, object], where: str, root: Path) -> Question:
-    """Return the question of a row of the 540 captions: the caption without its number."""
+    """Return the question of a row of CountBench's 540 captions: the caption without its number."""
     caption = without_number(text(row, "text", where).strip(), _count(row, "number", where))
     return _with_image(row, where, caption, "number")
 
 
 def countbenchqa_row(row: Mapping[str, object], where: str, root: Path) -> Question:
-    """Return the question of a row of the 491 questions."""
+    """Return the question of a row of CountBenchQA's 491 questions."""
     return _with_image(row, where, text(row, "question", where), "number")
 
 
 def pixmo_row(row: Mapping[str, Any], where: str, root: Path) -> Question:
-    """Return the question of a row of the official list, whose images were downloaded before."""
+    """Return the question of a row of PixMo-Count, whose images were downloaded before."""
     label = text(row, "label", where).strip()
     path = path_inside(root / "images", row["image_sha256"])
     points = row["points"] or {"x": (), "y": ()}
@@ -115,21 +118,28 @@ def _count(row: Mapping[str, object], column: str, where: str) -> int:
     return count
 
 
-COPY = {"image": "image", "text": "question", "image_id": "id", "count": "ground_truth"}
-CAPTIONS = {"image": "image", "text": "caption", "number": "ground_truth"}
-QUESTIONS = {"image": "image", "question": "question", "number": "ground_truth"}
-PLACES = {"image_sha256": "image", "count": "ground_truth", "points": "places", "label": "what"}
+COPY_COLUMNS = {"image": "image", "text": "question", "image_id": "id", "count": "ground_truth"}
+CAPTION_COLUMNS = {"image": "image", "text": "caption", "number": "ground_truth"}
+QUESTION_COLUMNS = {"image": "image", "question": "question", "number": "ground_truth"}
+PIXMO_COLUMNS = {
+    "image_sha256": "image",
+    "count": "ground_truth",
+    "points": "places",
+    "label": "what",
+}
 """Columns of the lists, each with a word on its content."""
 
 LISTS = {
-    "pixmo_train": Listing("pixmo-count", "train", PLACES, pixmo_row),
-    "pixmo_val": Listing("counting_pixmo_validation", "test", COPY, visionreasoner_row),
-    "pixmo_test": Listing("counting_pixmo_test", "test", COPY, visionreasoner_row),
-    "pixmo_val_official": Listing("pixmo-count", "validation", PLACES, pixmo_row),
-    "pixmo_test_official": Listing("pixmo-count", "test", PLACES, pixmo_row),
-    "countbench": Listing("countbench", "train", CAPTIONS, countbench_row),
-    "countbenchqa": Listing("CountBenchQA", "test", QUESTIONS, countbenchqa_row),
-    "countbench_visionreasoner": Listing("counting_countbench", "test", COPY, visionreasoner_row),
+    "pixmo_train": Listing("pixmo-count", "train", PIXMO_COLUMNS, pixmo_row),
+    "pixmo_val": Listing("counting_pixmo_validation", "test", COPY_COLUMNS, visionreasoner_row),
+    "pixmo_test": Listing("counting_pixmo_test", "test", COPY_COLUMNS, visionreasoner_row),
+    "pixmo_val_official": Listing("pixmo-count", "validation", PIXMO_COLUMNS, pixmo_row),
+    "pixmo_test_official": Listing("pixmo-count", "test", PIXMO_COLUMNS, pixmo_row),
+    "countbench": Listing("countbench", "train", CAPTION_COLUMNS, countbench_row),
+    "countbenchqa": Listing("CountBenchQA", "test", QUESTION_COLUMNS, countbenchqa_row),
+    "countbench_visionreasoner": Listing(
+        "counting_countbench", "test", COPY_COLUMNS, visionreasoner_row
+    ),
 }
 """Lists by the name that `split=` takes."""
 
@@ -158,7 +168,7 @@ def counting(
     listing = LISTS[split]
     root = folder(data / "counting" / listing.folder, fix=FIX)
     files = parquet_files(root, listing.hub_split, fix=FIX)
-    results = partial(_questions, files, listing, root)
+    results = partial(_questions, files, listing, root)  # with the questions of lost images
     question_format = QuestionFormat(
         files=files,
         read=lambda: (
@@ -209,7 +219,7 @@ def predicted_count(answer: Answer | None) -> int:
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Return accuracy, MAE and MSE as calculate_counting.py (VisionReasoner, a455092)."""
+    """Return a sample's accuracy and errors as calculate_counting.py (VisionReasoner, a455092)."""
     _, target, prediction = single_answer(unit, predictions)
     assert target.answer.count is not None, "every `Listing.read` sets it"
     ground_truth, predicted = target.answer.count, predicted_count(prediction.answer)
@@ -220,7 +230,7 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     }
 
 
-def root(mean_square: Numbers) -> Numbers:
+def root_mean_square(mean_square: Numbers) -> Numbers:
     """Return the RMSE from the final mean of squared errors."""
     mean: Numbers = mean_square**0.5
     return mean
@@ -234,7 +244,13 @@ PROTOCOLS = {
             Metric("accuracy", about="share of samples with the right number"),
             Metric("MAE", better="lower", about="mean absolute error"),
             Metric("MSE", better="lower", about="mean squared error"),
-            Metric("RMSE", better="lower", inputs=("MSE",), derived=root, about="root of MSE"),
+            Metric(
+                "RMSE",
+                better="lower",
+                inputs=("MSE",),
+                derived=root_mean_square,
+                about="root of MSE",
+            ),
         ),
         headline="accuracy",
         ceiling=Ceiling(value=1.0),

@@ -1,8 +1,8 @@
-"""Write counting scenes in the Parquet layouts of PixMo-Count and CountBench.
+"""Write sample data: counting scenes in the Parquet layouts of PixMo-Count and CountBench.
 
-Six tables, as on the hub: VisionReasoner's copies of PixMo-Count (validation, test) and of
-CountBench, CountBenchQA, the older CountBench with captions, and PixMo-Count's own table for
-training, whose images are files named by their SHA-256.
+There are six tables, as on the Hugging Face Hub: VisionReasoner's copies of PixMo-Count
+(validation, test) and of CountBench; CountBenchQA; CountBench with captions; and PixMo-Count's own
+training table, whose images are files named by their SHA-256.
 """
 
 import hashlib
@@ -20,15 +20,16 @@ from harness.world.shapes import Example, World
 Image: TypeAlias = dict[str, bytes | str]
 """An image as a table cell: the bytes of its file, and its name."""
 
-ADDRESS = "https://shapes.invalid"  # a domain that can never exist, so that nothing is fetched
+IMAGE_HOST = "https://shapes.invalid"  # a domain that cannot exist, so that nothing is fetched
 
 REASONER_COPIES: tuple[tuple[str, str, Split], ...] = (
     ("counting_pixmo_validation", "count", "val"),
     ("counting_pixmo_test", "count", "test"),
     ("counting_countbench", "countbench", "test"),
 )
-"""Folder of each copy, with the family and split of its scenes."""
-COPY = {
+"""(Folder, family of scenes, split) of each of VisionReasoner's copies."""
+# Columns of the tables, with their types in `refer.tables`.
+COPY_COLUMNS = {
     "image": "image",
     "text": "string",
     "image_id": "string",
@@ -37,9 +38,9 @@ COPY = {
     "img_width": "int64",
     "count": "int64",
 }
-QUESTIONS = {"image": "image", "text": "string", "question": "string", "number": "int32"}
-CAPTIONS = {"image_url": "string", "text": "string", "number": "int64", "image": "image"}
-TRAINING = {
+QUESTION_COLUMNS = {"image": "image", "text": "string", "question": "string", "number": "int32"}
+CAPTION_COLUMNS = {"image_url": "string", "text": "string", "number": "int64", "image": "image"}
+TRAINING_COLUMNS = {
     "image_url": "string",
     "image_sha256": "string",
     "count": "int32",
@@ -55,12 +56,12 @@ def write(world: World, root: Path) -> None:
         rows = [
             _reasoner_row(example, _image(example)) for example in world.examples_of(family, split)
         ]
-        write_table(folder / name, "test", rows, COPY)
+        write_table(folder / name, "test", rows, COPY_COLUMNS)
     examples = [(example, _image(example)) for example in world.examples_of("countbench", "test")]
     rows = [_question_row(example, cell) for example, cell in examples]
-    write_table(folder / "CountBenchQA", "test", rows, QUESTIONS)
+    write_table(folder / "CountBenchQA", "test", rows, QUESTION_COLUMNS)
     rows = [_caption_row(example, cell) for example, cell in examples]
-    write_table(folder / "countbench", "train", [*rows, _lost_row(rows[0])], CAPTIONS)
+    write_table(folder / "countbench", "train", [*rows, _lost_row(rows[0])], CAPTION_COLUMNS)
     _write_training(world.examples_of("count", "train"), folder / "pixmo-count")
 
 
@@ -74,7 +75,7 @@ def _write_training(examples: Sequence[Example], folder: Path) -> None:
         digest = hashlib.sha256(data).hexdigest()
         (images / digest).write_bytes(data)
         rows.append(_training_row(example, digest))
-    write_table(folder, "train", rows, TRAINING)
+    write_table(folder, "train", rows, TRAINING_COLUMNS)
 
 
 def _reasoner_row(example: Example, cell: Image) -> dict[str, object]:
@@ -92,7 +93,7 @@ def _reasoner_row(example: Example, cell: Image) -> dict[str, object]:
 
 
 def _question_row(example: Example, cell: Image) -> dict[str, object]:
-    """Return a row of a copy with questions."""
+    """Return a row of CountBenchQA."""
     question = example.questions[0]
     return {
         "image": cell,
@@ -103,7 +104,7 @@ def _question_row(example: Example, cell: Image) -> dict[str, object]:
 
 
 def _caption_row(example: Example, cell: Image) -> dict[str, object]:
-    """Return a row of a copy with captions and the images' addresses."""
+    """Return a row of CountBench with captions; it has the image's address too."""
     return {
         "image_url": _address(example),
         "text": _caption(example),
@@ -113,8 +114,8 @@ def _caption_row(example: Example, cell: Image) -> dict[str, object]:
 
 
 def _lost_row(row: dict[str, object]) -> dict[str, object]:
-    """Return a row whose image can no longer be fetched, as every tenth of the original."""
-    return {**row, "image_url": f"{ADDRESS}/lost.png", "image": None}
+    """Return a row whose image is no longer available, as in every tenth row of CountBench."""
+    return {**row, "image_url": f"{IMAGE_HOST}/lost.png", "image": None}
 
 
 def _training_row(example: Example, sha256: str) -> dict[str, object]:
@@ -131,6 +132,7 @@ def _training_row(example: Example, sha256: str) -> dict[str, object]:
 
 def points(example: Example) -> dict[str, list[float]]:
     """Return {"x": …, "y": …}: for each counted thing, its visible pixel nearest to its centre."""
+    # `owners` has, for each pixel, the index of the thing that is visible there.
     owner, pixels = owners(example.scene), dict[str, list[float]](x=[], y=[])
     for index in example.questions[0].referents:
         rows, columns = (owner == index).nonzero()
@@ -147,7 +149,7 @@ def _caption(example: Example) -> str:
 
 
 def _address(example: Example) -> str:
-    return f"{ADDRESS}/{example.scene.id}.png"
+    return f"{IMAGE_HOST}/{example.scene.id}.png"
 
 
 def _image(example: Example) -> Image:

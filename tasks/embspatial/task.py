@@ -1,4 +1,4 @@
-"""EmbSpatial-Bench: questions on spatial relations in embodied scenes.
+"""EmbSpatial-Bench: questions with options about spatial relations in embodied scenes.
 
 A row of FlagEval's table: `{"question_id": "…", "question": "…", "image": …, "answer_options": […],
 "answer": 2, "relation": "close", "data_source": "scannet"}`

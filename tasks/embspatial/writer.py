@@ -1,4 +1,4 @@
-"""Write questions of the generated world in FlagEval's table of EmbSpatial-Bench."""
+"""Write sample data: generated questions in FlagEval's table of EmbSpatial-Bench."""
 
 from harness.tasks.embspatial.task import FIELDS
 from harness.tasks.video_qa.benchmarks import question_writer

@@ -1,6 +1,7 @@
-"""The protocols of gRefCOCO: masks by ReLA and by VisionReasoner's variant, boxes by GREC.
+"""The protocols of gRefCOCO, whose expressions may have no target.
 
-An expression may have no target: N_acc is the accuracy over such expressions, T_acc over others.
+Masks are scored as by ReLA or as by VisionReasoner, boxes as by GREC. N_acc is the accuracy over
+expressions without a target, T_acc over the others.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,12 +26,13 @@ from harness.types import Answer, Box, Prediction, Sample
 
 
 def _ground_truth(sample: Sample) -> Answer:
+    """Return the true answer."""
     assert sample.target is not None
     return sample.target.answer
 
 
 def _masks(sample: Sample, answer: Answer | None) -> tuple[Rle, Rle]:
-    """Return the true and the predicted mask; the predicted one is empty if there is none."""
+    """Return the (true, predicted) mask; the latter is empty if the answer has no mask."""
     masks = _ground_truth(sample).masks
     assert masks is not None
     if answer is None or answer.masks is None:
@@ -39,7 +41,7 @@ def _masks(sample: Sample, answer: Answer | None) -> tuple[Rle, Rle]:
 
 
 def _accuracies(*, no_target: bool, right: bool) -> dict[str, Ratio]:
-    """Return one sample's part of N_acc or T_acc: 1 if it is right about having a target."""
+    """Return a sample's share in N_acc or T_acc; `right`: the answer is right about the target."""
     return {"N_acc" if no_target else "T_acc": Ratio(float(right), 1.0)}
 
 
@@ -93,8 +95,8 @@ def score_nonobject(unit: Sequence[Sample], predictions: Sequence[Prediction]) -
     mask, predicted = _masks(sample, answer)
     boxes = _boxes(answer, predicted)
     no_target = mask.area == 0
-    number = 1 if boxes is None else len(boxes)  # a failure does not say "no target"
-    credit = nonobject_credit(overlap(mask, predicted), no_target=no_target, boxes=number)
+    n_boxes = 1 if boxes is None else len(boxes)  # a failure does not say "no target"
+    credit = nonobject_credit(overlap(mask, predicted), no_target=no_target, boxes=n_boxes)
     hit = boxes is not None and nonobject_box_hit(nonobject_box(mask), boxes)
     scores: dict[str, Mean | Ratio] = {
         "gIoU": Mean(credit.iou),
@@ -102,7 +104,7 @@ def score_nonobject(unit: Sequence[Sample], predictions: Sequence[Prediction]) -
         "bbox_AP": Mean(float(hit)),
     }
     if no_target:
-        scores["N_acc"] = Ratio(float(number == 0), 1.0)
+        scores["N_acc"] = Ratio(float(n_boxes == 0), 1.0)
     return scores
 
 
@@ -139,7 +141,7 @@ def score_grec(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Sco
 
 
 def answerable(samples: Iterable[Sample]) -> float:
-    """Return the share of samples that can score: no target, or a non-empty true mask."""
+    """Return the share of samples that can score: without a target, or with a non-empty mask."""
     scorable = [
         ground_truth.no_target or bool(ground_truth.masks and ground_truth.masks[0].area)
         for ground_truth in map(_ground_truth, samples)
@@ -147,8 +149,11 @@ def answerable(samples: Iterable[Sample]) -> float:
     return sum(scorable) / max(len(scorable), 1)
 
 
-def on_the_square(samples: Iterable[Sample]) -> float:
-    """Return the gIoU, on ReLA's square, of answers that are the true masks in image pixels."""
+def giou_of_true_masks(samples: Iterable[Sample]) -> float:
+    """Return the gIoU in 480 × 480 pixels of answers that are the true masks in image pixels.
+
+    It is the ceiling of RELA, which resizes predicted masks to this size.
+    """
     ious = [_rela(sample, _ground_truth(sample), square=True).iou for sample in samples]
     return sum(ious) / max(len(ious), 1)
 
@@ -165,7 +170,7 @@ RELA = Protocol(
     score=partial(score_rela, square=True),
     headline="gIoU",
     ceiling=Ceiling(
-        value=on_the_square,
+        value=giou_of_true_masks,
         tolerance=1e-12,
         why="ground truth is drawn on 480 × 480, and masks in the image's size are resized to it",
     ),
@@ -223,4 +228,4 @@ BOXED = {
     "res/rela_pixels": "rec/grec",
     "res/visionreasoner-nonobj": "rec/grec",
 }
-"""Protocols for boxes in place of protocols for masks, with `answer=box`."""
+"""The protocol for boxes that replaces each protocol for masks if the task has `answer=box`."""

@@ -83,7 +83,7 @@ def _of_referent(listing: Listing, protocol: str, referent: Referent) -> Iterato
 
 
 def _number(referent: Referent) -> str:
-    """Return the category of a referent by its number of objects."""
+    """Return a referent's category: its number of objects as none, one or several."""
     if len(referent.things) > 1:
         return "several"
     return "one" if referent.things else "none"
@@ -92,9 +92,9 @@ def _number(referent: Referent) -> str:
 def _resolve(
     listing: Listing, referent: Referent, protocol: str
 ) -> tuple[Media, Answer, Rle | None]:
-    """Return the image, the ground truth, and the true mask on ReLA's square.
+    """Return (image, ground truth, true mask in 480 × 480 pixels).
 
-    The last is None unless the protocol is `res/rela`.
+    The last is None unless the protocol is `res/rela`, which scores masks at that size.
     """
     image = listing.instances.image(referent.image_id, referent.where)
     objects = [listing.instances.object_entry(number, referent.where) for number in referent.things]
@@ -111,9 +111,9 @@ def _resolve(
 
 
 def ground_truth(objects: list[ObjectEntry], image: ImageInfo, protocol: str, where: str) -> Answer:
-    """Return the ground truth of objects: their boxes (`rec/grec`), or their masks and the union.
+    """Return the true answer: the objects' boxes (`rec/grec`), or their masks and the union.
 
-    Without objects it is "no target". Crowds have no mask, as in gRefCOCO's own reader.
+    Without objects it is "no target". Crowds are left out, as by gRefCOCO's own reader.
 
     Raises:
         DataError: all target objects are crowds.
@@ -137,10 +137,10 @@ def ground_truth(objects: list[ObjectEntry], image: ImageInfo, protocol: str, wh
 
 
 def square_mask(objects: Iterable[ObjectEntry], image: ImageInfo) -> Rle:
-    """Return the union of objects, without crowds, on ReLA's square of SIDE × SIDE pixels.
+    """Return the union of objects, without crowds, in ReLA's image of SIDE × SIDE pixels.
 
     Polygons are scaled and then rasterised, as by ReLA, which reads only polygons. The mask of an
-    object with a run-length is resized.
+    object with a run-length is rasterised first and then resized.
     """
     masks: list[Rle] = []
     for object_ in (object_ for object_ in objects if not object_.crowd):

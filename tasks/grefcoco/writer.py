@@ -1,4 +1,4 @@
-"""Write still scenes in the layout of gRefCOCO: expressions with one referent, several, or none."""
+"""Write sample data: still scenes in the layout of gRefCOCO, with one referent, several or none."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
@@ -15,7 +15,7 @@ from harness.tasks.refer.world import (
     thing_number,
     write_images,
 )
-from harness.tasks.refer.writer import GAME, Mentions, sentence, write_json
+from harness.tasks.refer.writer import TWO_TEST_SETS, Mentions, sentence, write_json
 from harness.world.draws import Draws
 from harness.world.language import Noun
 from harness.world.referring import attributes, relations, superlatives
@@ -23,15 +23,15 @@ from harness.world.scene import COMBINATIONS, Scene
 from harness.world.shapes import World
 
 KINDS = (attributes, relations, superlatives)
-NOTHING_EVERY = 4
-"""Period of the mentions without a referent: one in four has none."""
+ABSENT_PERIOD = 4
+"""One mention in so many has no referent."""
 
 
-def write(world: World, root: Path, *, part_of_split: Mapping[str, Part] = GAME) -> None:
+def write(world: World, root: Path, *, part_of_split: Mapping[str, Part] = TWO_TEST_SETS) -> None:
     """Write `root/refer_seg/grefcoco` and its images; the file of referents is JSON."""
     refer_root = root / "refer_seg"
     splits = {
-        split: list(_with_nothing(mentions(world, part, KINDS, name="grefcoco", plural=True)))
+        split: list(_with_absent(mentions(world, part, KINDS, name="grefcoco", plural=True)))
         for split, part in part_of_split.items()
     }
     scenes = {mention.scene.id: mention.scene for several in splits.values() for mention in several}
@@ -44,10 +44,10 @@ def write(world: World, root: Path, *, part_of_split: Mapping[str, Part] = GAME)
     write_json(folder / "grefs(unc).json", referents(splits))
 
 
-def _with_nothing(several: Sequence[Mention]) -> Iterator[Mention]:
-    """Yield the mentions; each fourth is replaced by phrases without a referent in the image."""
-    for index, mention in enumerate(several):
-        if index % NOTHING_EVERY == NOTHING_EVERY - 2:
+def _with_absent(all_mentions: Sequence[Mention]) -> Iterator[Mention]:
+    """Yield the mentions; every fourth is replaced by phrases without a referent in the image."""
+    for index, mention in enumerate(all_mentions):
+        if index % ABSENT_PERIOD == ABSENT_PERIOD - 2:
             draws = Draws(mention.scene.seed, mention.scene.id, "nothing")
             yield Mention(
                 mention.scene, (), tuple(absent_phrase(mention.scene, draws) for _ in mention.texts)
@@ -66,13 +66,13 @@ def absent_phrase(scene: Scene, draws: Draws) -> str:
 
 
 def referents(splits: Mentions) -> list[dict[str, object]]:
-    """Return the content of the file of referents: one entry a mention, ids counted from 1."""
-    numbers = count(1)
+    """Return the content of the file of referents: one entry per mention, ids counted from 1."""
+    sent_ids = count(1)
     pairs = [(split, mention) for split, several in splits.items() for mention in several]
     entries: list[dict[str, object]] = []
     for ref_id, (split, mention) in enumerate(pairs, start=1):
         scene = mention.scene
-        sentences = [sentence(next(numbers), text) for text in mention.texts]
+        sentences = [sentence(next(sent_ids), text) for text in mention.texts]
         entries.append(
             {
                 "ref_id": ref_id,

@@ -9,7 +9,7 @@ from typing import Literal
 from harness.task import Task, choose
 from harness.tasks.rvtbench.segmentation import PROTOCOLS, segmentation_task
 
-DEFAULT = Path(__file__).parent / "mapping.toml"
+DEFAULT_MAPPING = Path(__file__).parent / "mapping.toml"
 
 
 def jitbench(
@@ -32,5 +32,5 @@ def jitbench(
         split=split,
         mapping=mapping,
         benchmark="jitbench",
-        default=DEFAULT,
+        default=DEFAULT_MAPPING,
     )

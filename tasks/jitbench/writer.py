@@ -1,4 +1,4 @@
-"""Write video scenes as records of JiTBench."""
+"""Write sample data: video scenes as records of JiTBench."""
 
 from harness.tasks.rvtbench.writing import records_writer
 

@@ -39,7 +39,8 @@ def score_lisa(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Sco
 def score_llmseg(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Return gIoU, cIoU and ncIoU as LLM-Seg's finetune_llmseg.py (65147a9).
 
-    A failed sample counts as an empty mask, but its IoU is 0 even if the true mask is empty.
+    ncIoU is the cIoU of masks that are resized to 1024 × 1024. A failed sample counts as an empty
+    mask, but its IoU is 0 even if the true mask is empty.
     """
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None and sample.target.answer.masks is not None
@@ -50,7 +51,7 @@ def score_llmseg(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
     height, width = ground_truth.height, ground_truth.width
     is_same = predicted.size == ground_truth.size
     resized = predicted if is_same else nearest_resize(predicted, height=height, width=width)
-    pixels = overlap(ground_truth, resized)
+    pixels = overlap(ground_truth, resized)  # (intersection, union)
     iou = 0.0 if prediction.failure else float(llmseg_iou(*pixels))
     return {
         "gIoU": Mean(iou),

@@ -1,6 +1,7 @@
-"""LLM-Seg40K (Wang and Ke, 2024): questions and answers by a language model, masks by SAM.
+"""LLM-Seg40K (Wang and Ke, 2024): segment the answer to a question about an image.
 
-One JSON file a split, by the names of images:
+A language model wrote questions and answers; the masks are by SAM. A split is one JSON file, by
+name of the image:
 
     {"000000123456.jpg": {"from_dataset": "coco", "qa_pairs": [
         {"question": "What could I sit on?", "answer": "The wooden chair.",
@@ -24,7 +25,9 @@ from harness.tasks.segmentation.task import Phrase, Phrases, read_mask_image, se
 FIX = "`harness list tasks llm_seg40k` prints the source of the data."
 FOLDERS = {"coco": "coco/train2017", "ego_objects": "ego_objects/images"}
 """Folders of the images below the benchmark's folder, by `from_dataset`."""
-SHAPE_TOLERANCE = 0.02  # relative, of the aspect ratio: sides of small masks are rounded
+SHAPE_TOLERANCE = 0.02
+"""Largest relative difference of the aspect ratios of mask and image: SAM may have made the mask on
+a smaller image, with rounded sides."""
 
 
 def llm_seg40k(
@@ -50,7 +53,7 @@ def llm_seg40k(
 
 
 def _phrases(root: Path, images: JsonFile) -> Iterator[Phrase | DataError]:
-    """Yield the phrases of all images; the error of an image comes in place of its others."""
+    """Yield the phrases of all images; an error stands for the rest of its image."""
     for entry in images.entries():
         try:
             yield from _of_image(root, entry)

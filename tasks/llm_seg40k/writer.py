@@ -1,4 +1,4 @@
-"""Write still scenes in the layout of LLM-Seg40K: masks as run-lengths and as separate images."""
+"""Write sample data: still scenes in LLM-Seg40K's layout, with masks as run-lengths and images."""
 
 from collections.abc import Mapping
 from pathlib import Path

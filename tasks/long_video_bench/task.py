@@ -1,6 +1,7 @@
-"""LongVideoBench: choose the option for the moment that a question refers to, with subtitles.
+"""LongVideoBench: questions with options that refer to a moment of a long video with subtitles.
 
-A record of `lvb_val.json`, the video `videos/<video_path>` and its subtitles:
+A record of `lvb_val.json`, which belongs to the video `videos/<video_path>` and the subtitles
+`subtitles/<subtitle_path>`:
 
     {"id": "86CxyhFV9MI_0", "video_path": "86CxyhFV9MI.mp4", "subtitle_path":
      "86CxyhFV9MI_en.json", "question": "In the video, which …?", "candidates": ["…", …],
@@ -32,7 +33,7 @@ from harness.tasks.video_qa.subtitles import Line, interleave, read_subtitles
 from harness.types import Prediction, Sample
 
 FIX = "`harness list tasks long_video_bench` prints the source of the data."
-SUBMISSION = "submission.json"
+SUBMISSION_FILE = "submission.json"
 
 Subtitles = Literal["none", "interleaved", "all"]
 Prompt = Literal["question", "official"]
@@ -101,7 +102,7 @@ def long_video_bench(
 
 @dataclass(frozen=True, slots=True)
 class SubtitledQuestion:
-    """Builds the text of a question, with the subtitles of its video."""
+    """Function that returns the text of a question with the subtitles of its video."""
 
     folder: Path
     """Folder of the subtitles."""
@@ -110,7 +111,7 @@ class SubtitledQuestion:
     prompt: Prompt
 
     def __call__(self, question: Question, media: Media) -> str:
-        """Return the text that a model gets: subtitles, then the question."""
+        """Return the text for the model; the subtitles, between placeholders, come first."""
         text = wording_of("harness.tasks.long_video_bench", self.prompt)(question, media)
         if self.subtitles == "none":
             return text
@@ -154,8 +155,8 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 def write_submission(predicted: Iterable[tuple[Sample, Prediction]], folder: Path) -> Path:
     """Write responses by id, as lmms-eval's `longvideobench_test_for_submission.json`."""
     responses = {sample.id: answer_text(prediction) or "" for sample, prediction in predicted}
-    write_json(folder / SUBMISSION, responses)
-    return folder / SUBMISSION
+    write_json(folder / SUBMISSION_FILE, responses)
+    return folder / SUBMISSION_FILE
 
 
 PROTOCOLS = letter_protocols(

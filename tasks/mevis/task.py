@@ -7,8 +7,8 @@
                              "obj_id": [0, 1, 2, 3], "anno_id": [2, 3, 4, 5]}}}}}
     {"2": [{"size": [480, 854], "counts": "…"}, null], …}
 
-The second version calls the first file `meta_expressions_v2.json`, and
-`meta_expressions_v2_release.json` in `valid`; under the first version's name it is read too.
+In version 2 of the data set, the file of expressions is `meta_expressions_v2.json`, or
+`meta_expressions_v2_release.json` in `valid`; version 1's name is accepted too.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -144,7 +144,10 @@ def _target(
 
 
 def score_no_target(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Return J and F, and whether the answer rightly has masks (T_acc) or rightly none (N_acc)."""
+    """Return J and F, and T_acc or N_acc: 1 if the answer is right about having a target.
+
+    T_acc is for expressions with a target, N_acc for those without.
+    """
     (sample,), (prediction,) = unit, predictions
     ground_truth = ground_truth_of(sample)
     has_no_target = not any(mask.area for mask in ground_truth)

@@ -1,6 +1,7 @@
-"""Write video scenes in the layout of MeViS: frames, expressions and run-lengths.
+"""Write sample data: video scenes in the layout of MeViS (frames, expressions and run-lengths).
 
-`valid_u` has the ground truth; `valid` has only expressions, because the organisers keep its masks.
+`train` and `valid_u` have the ground truth; `valid` has only expressions, because the organisers
+keep its masks.
 """
 
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from harness.tasks.mevis.task import expressions_file
-from harness.tasks.revos.writer import ABSENT, absent_phrase
+from harness.tasks.revos.writer import ABSENT_INDEX, absent_phrase
 from harness.tasks.rvos.writing import frame_name, mask_tracks, video_name, write_frames, write_json
 from harness.world.scene import Split
 from harness.world.shapes import Example, World
@@ -35,7 +36,7 @@ def write_splits(
     world: World, root: Path, splits: Mapping[str, Split], *, version: int = 1
 ) -> None:
     """Write splits below `root`; in version 2 one expression of each video has no target."""
-    absent = ABSENT if version == 2 else None
+    absent = ABSENT_INDEX if version == 2 else None
     for name, split in splits.items():
         folder = root / name
         folder.mkdir(parents=True)
@@ -44,11 +45,12 @@ def write_splits(
         for number, example in enumerate(world.examples_of("video", split)):
             scene = example.scene
             write_frames(scene, folder / "JPEGImages" / video_name(scene))
-            annotated = None if name in WITHOUT_GROUND_TRUTH else len(masks)
-            entry = video_entry(example, number, first_annotation=annotated, absent=absent)
-            videos[video_name(scene)] = entry
-            if annotated is not None:
-                tracks = enumerate(mask_tracks(scene), start=annotated)
+            first_annotation = None if name in WITHOUT_GROUND_TRUTH else len(masks)
+            videos[video_name(scene)] = video_entry(
+                example, number, first_annotation=first_annotation, absent=absent
+            )
+            if first_annotation is not None:
+                tracks = enumerate(mask_tracks(scene), start=first_annotation)
                 masks.update((str(anno_id), track) for anno_id, track in tracks)
         write_json(folder / expressions_file(name, version), {"videos": videos})
         if name not in WITHOUT_GROUND_TRUTH:
@@ -65,7 +67,7 @@ def video_entry(
         number: The video's `vid_id`.
         first_annotation: The `anno_id` of the video's first thing; None: expressions have only
             their text, because the ground truth is hidden.
-        absent: Index of the expression that has no target; None: every one has.
+        absent: Index of the expression without a target; None: all expressions have one.
     """
     expressions: dict[str, dict[str, object]] = {}
     for expression_index, question in enumerate(example.questions):

@@ -1,4 +1,4 @@
-"""MindCube: questions on a space of which a few views are shown, with options in their text.
+"""MindCube: questions about a space that is shown in a few views; their text has the options.
 
 A row: `{"id": "among_group001_q0_1", "images": […], "question": "… A. left B. right",
 "gt_answer": "A"}`
@@ -26,7 +26,7 @@ FIELDS = Fields(
     letters="ABCDE",
     kinds={"setting": ("id", ("among", "rotation", "around"))},
 )
-LINES = {"tiny": "raw/MindCube_tinybench.jsonl", "full": "raw/MindCube.jsonl"}
+JSONL_FILES = {"tiny": "raw/MindCube_tinybench.jsonl", "full": "raw/MindCube.jsonl"}
 """The authors' files, below `data`."""
 PROTOCOLS = letter_protocols(
     "mindcube",
@@ -42,8 +42,8 @@ def mindcube(
     """One sample per question; `protocol` is `mindcube/official` or `mindcube/strict`."""
     read: Callable[..., Question | None] = FIELDS.read_record
     root, files = data / "mindcube" / split, "combined-*.parquet"
-    if not listed(root, files) and (data / "mindcube" / "data" / LINES[split]).is_file():
-        root, files, read = data / "mindcube" / "data", LINES[split], _authors_question
+    if not listed(root, files) and (data / "mindcube" / "data" / JSONL_FILES[split]).is_file():
+        root, files, read = data / "mindcube" / "data", JSONL_FILES[split], _authors_question
     return table_task(
         "mindcube", root, files, FIELDS, PROTOCOLS, split, protocol, read=read, version=2
     )

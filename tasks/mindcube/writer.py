@@ -1,4 +1,4 @@
-"""Write questions of the generated world in MindCube's tables."""
+"""Write sample data: generated questions in MindCube's tables."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""MMSI-Bench: questions with options in their text, on two images or more.
+"""MMSI-Bench: spatial questions about two images or more, with options in the question's text.
 
 A row: `{"id": 0, "images": […], "question_type": "…", "question": "… Options: A: …",
 "answer": "B"}`

@@ -1,4 +1,4 @@
-"""Write questions of the generated world in MMSI-Bench's table, whose images are bytes alone."""
+"""Write sample data: generated questions in MMSI-Bench's table, whose images are bytes alone."""
 
 from harness.tasks.mmsi_bench.task import FIELDS
 from harness.tasks.video_qa.benchmarks import images, question_writer

@@ -19,18 +19,18 @@ from harness.tasks.qa.letters import Reading, letter_protocols
 from harness.types import Prediction, Sample, Target
 
 RUBRIC = "same_meaning"
-RAISED = str.maketrans({"²": "^2", "³": "^3", "¹": "^1", "⁰": "^0", "⁴": "^4", "⁵": "^5"})
-RAISED |= str.maketrans({"⁶": "^6", "⁷": "^7", "⁸": "^8", "⁹": "^9"})
+SUPERSCRIPTS = str.maketrans({"²": "^2", "³": "^3", "¹": "^1", "⁰": "^0", "⁴": "^4", "⁵": "^5"})
+SUPERSCRIPTS |= str.maketrans({"⁶": "^6", "⁷": "^7", "⁸": "^8", "⁹": "^9"})
 """Superscripts and their spelling with `^`."""
-TOLERANCE = 0.01  # largest difference of two numbers that count as equal
-ORDER = re.compile(r"O\s*\([^)]+\)", re.IGNORECASE)  # an order of growth such as "O(n^2)"
+TOLERANCE = 0.01  # numbers that differ by less count as equal
+ORDER_PATTERN = re.compile(r"O\s*\([^)]+\)", re.IGNORECASE)  # an order of growth such as "O(n^2)"
 
 
 def is_option(response: str, letter: str, options: Sequence[str]) -> bool:
     """Return True if a response names the right option by lmms-eval's lenient rules.
 
-    They are: its letter is a word of the response, in either case; or its text is in the response;
-    or its letter is anywhere in the response, and one of its words of 3 letters or more is, too.
+    The response must contain the option's letter as a word, in either case; or the option's text;
+    or the letter anywhere, and one of the option's words of 3 letters or more.
 
     >>> options = ["red apple", "blue"]
     >>> [is_option(text, "A", options) for text in ("B or A", "a red apple", "an apple", "b")]
@@ -48,9 +48,9 @@ def is_option(response: str, letter: str, options: Sequence[str]) -> bool:
 def is_text(response: str, truth: str) -> bool:
     """Return True if a response agrees with the true text by lmms-eval's lenient rules.
 
-    They are: one of the two contains the other (an empty response is contained); or their first
-    numbers differ by less than TOLERANCE; or the true text has two to five words, and the response
-    has those of 3 letters or more; or both name the same order of growth, such as `O(n^2)`.
+    One of these must hold: one text contains the other (every text contains an empty response);
+    their first numbers differ by less than TOLERANCE; the true text has two to five words, and the
+    response has all of these with 3 letters or more; both name the same order of growth, `O(n^2)`.
 
     >>> [is_text(text, "Depth-First Search") for text in ("search", "", "breadth")]
     [True, True, False]
@@ -67,13 +67,13 @@ def is_text(response: str, truth: str) -> bool:
     longer = [word for word in true_words if len(word) > 2]
     if 2 <= len(true_words) <= 5 and set(longer) <= set(response_words):
         return True
-    order, true_order = ORDER.search(text), ORDER.search(true)
+    order, true_order = ORDER_PATTERN.search(text), ORDER_PATTERN.search(true)
     return bool(order and true_order and order[0] == true_order[0])
 
 
 def _normalised(text: str) -> str:
     """Return a text in lower case, with `^` for superscripts and single spaces."""
-    return " ".join(text.strip().lower().translate(RAISED)[:MAX_TEXT].split())
+    return " ".join(text.strip().lower().translate(SUPERSCRIPTS)[:MAX_TEXT].split())
 
 
 def _words(text: str) -> list[str]:
@@ -84,7 +84,7 @@ def _words(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """Scores a question by the rules; with `is_judged`, a judge decides on refused free answers."""
+    """Scores a question by the rules; if `is_judged`, a judge decides on what they refuse."""
 
     is_judged: bool = False
     judge: Judge | None = None

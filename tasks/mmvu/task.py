@@ -1,6 +1,6 @@
 """MMVU, validation: expert questions on videos of 27 subjects, with five options or without.
 
-A record of `validation.json`, and the video `videos/<subject>/<name>.mp4` that its address names:
+A record of `validation.json`; its address names the video `videos/<subject>/<name>.mp4`:
 
     {"id": "validation_1", "video": "https://huggingface.co/…/videos/Chemistry/0.mp4",
      "question_type": "multiple-choice", "question": "How many grams …?",
@@ -30,6 +30,7 @@ FIELDS = Fields(
     categories={"subject": "subject", "type": "question_type"},
     allowed_values={"question_type": ("multiple-choice", "open-ended")},
 )
+# The subject is not a column of the file: `_question` takes it from the video's address.
 COLUMNS = {name: content for name, content in FIELDS.columns.items() if name != "subject"}
 
 

@@ -1,4 +1,4 @@
-"""Write videos of the generated world in the layout of MMVU; every second question is open."""
+"""Write sample data: generated videos in MMVU's layout; every second question has no options."""
 
 from pathlib import Path
 

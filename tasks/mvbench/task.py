@@ -53,16 +53,17 @@ FOLDERS = {
     "counterfactual_inference": "clevrer/video_validation",
 }
 """Folder of the videos of each task, below `video` (branch `main`)."""
-LATER = "data0613"
-"""Folder beside these, of the archive with videos that were added later."""
-CUT = {
+LATER_FOLDER = "data0613"
+"""Folder beside FOLDERS, from the archive of videos that were added later; it repeats their names.
+"""
+CUT_FOLDERS = {
     "star/Charades_v1_480": "star/Charades_segment",
     "ssv2_video": "ssv2_video_mp4",
     "sta/sta_video": "sta/sta_video_segment",
     "nturgbd": "nturgbd_convert",
     "tvqa/frames_fps3_hq": "tvqa/video_fps3_hq_segment",
 }
-"""Names of these folders in the branch `video`, if they differ; there they lie beside `json`."""
+"""Names in the branch `video` of those FOLDERS that it calls otherwise; they lie beside `json`."""
 FRAMES_PER_SECOND = 3.0  # of videos that are folders of frames
 FIELDS = Fields(
     id="{_file}/{_index}",
@@ -87,7 +88,7 @@ def mvbench(
 
     Args:
         clips: `clipped`: only the part of a video that a question is about, as officially; `whole`:
-            all of it, by which scores differ by several points; only of the branch `main`.
+            the whole video, which changes scores by several points and needs the branch `main`.
         frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
             `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
             selects among them.
@@ -106,15 +107,15 @@ def mvbench(
     video_root = root if is_cut else root / "video"
     videos = {}
     for task, name in FOLDERS.items():
-        subfolder = CUT.get(name, name) if is_cut else name
+        subfolder = CUT_FOLDERS.get(name, name) if is_cut else name
         videos[task] = Videos(
-            (video_root / subfolder, video_root / LATER / subfolder),
+            (video_root / subfolder, video_root / LATER_FOLDER / subfolder),
             frames,
             frames_per_second=FRAMES_PER_SECOND,
         )
 
     def read() -> Iterator[Question | DataError]:
-        """Yield the questions; their clips are removed if videos are cut, or shown as a whole."""
+        """Yield the questions, without `clip` if the video files are cut or are shown whole."""
         for question in FIELDS.questions(files):
             if (is_cut or clips == "whole") and isinstance(question, Question):
                 question = replace(question, clip=None)
@@ -136,16 +137,16 @@ def mvbench(
 
 def _is_cut(root: Path) -> bool:
     """Return True if there are videos of the branch `video`, and none of `main`."""
-    names = (*FOLDERS.values(), LATER)
+    names = (*FOLDERS.values(), LATER_FOLDER)
     if any((root / "video" / name).is_dir() for name in names):
         return False
-    return any((root / CUT.get(name, name)).is_dir() for name in names)
+    return any((root / CUT_FOLDERS.get(name, name)).is_dir() for name in names)
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Return the accuracy by `check_ans` of the authors' notebook.
 
-    A prediction without a response is wrong, but an empty response is right.
+    A prediction without a response is wrong, but `check_ans` accepts an empty response.
     """
     _, target, prediction = single_answer(unit, predictions)
     text = answer_text(prediction)
@@ -154,7 +155,7 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 
 def read_option(text: str, letters: str) -> str | None:
-    """Return the first letter that `check_ans` accepts for a text; None: it accepts none."""
+    """Return the first letter that `check_ans` accepts for a text; None if it accepts none."""
     return next((letter for letter in letters if is_mvbench_option(text, letter)), None)
 
 

@@ -1,4 +1,4 @@
-"""Write videos of the generated world in the layout of MVBench: one question of each task."""
+"""Write sample data: generated videos in the layout of MVBench, one question of each task."""
 
 from itertools import cycle
 from pathlib import Path
@@ -12,7 +12,7 @@ from harness.world.raster import render
 from harness.world.scene import Scene
 from harness.world.shapes import World
 
-CLIPPED = (
+TASKS_WITH_CLIPS = (
     "action_sequence",
     "action_prediction",
     "object_interaction",
@@ -32,13 +32,13 @@ def write(world: World, root: Path) -> None:
             _write_frames(folder / video, example.scene)
         elif not (folder / video).exists():
             write_videos(folder, [example.scene])
-        clip = {"start": 0.0, "end": example.scene.frames / 2} if task in CLIPPED else {}
+        clip = {"start": 0.0, "end": example.scene.frames / 2} if task in TASKS_WITH_CLIPS else {}
         row = record(FIELDS, example, video=video, **clip)
         write_json(benchmark_folder / "json" / f"{task}.json", [row])
 
 
 def _write_frames(folder: Path, scene: Scene) -> None:
-    """Write a scene, of one frame a second, as images at FRAMES_PER_SECOND from `00001.jpg`."""
+    """Write a scene (one frame per second) as images at FRAMES_PER_SECOND from `00001.jpg`."""
     folder.mkdir(parents=True, exist_ok=True)
     rate = round(FRAMES_PER_SECOND)
     for number in range(rate * scene.frames):

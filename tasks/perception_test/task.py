@@ -1,6 +1,7 @@
 """Perception Test, validation: questions with three options on short videos.
 
-A row of `mc_question_val/validation-*.parquet`, and the video `videos/<video_name>.mp4`:
+A row of `mc_question_val/validation-*.parquet` belongs to the video `videos/<video_name>.mp4`;
+`answer_id` is the index of the right option:
 
     {"video_name": "video_10", "question": "…", "options": ["…", "…", "…"], "answer_id": "1"}
 """

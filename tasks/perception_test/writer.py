@@ -1,4 +1,4 @@
-"""Write videos of the generated world in the layout of Perception Test's questions."""
+"""Write sample data: generated videos in the layout of Perception Test's questions."""
 
 from harness.tasks.perception_test.task import FIELDS
 from harness.tasks.video_qa.benchmarks import question_writer

@@ -1,6 +1,7 @@
-"""PointBench, the fixed part of PointArena: questions for one point, or for one on each instance.
+"""PointBench, the static test of PointArena: point to one object, or to each instance of a class.
 
-An entry of `data.json`, with `images/<category>/<image_filename>` and `masks/<mask_filename>`:
+An entry of `data.json`, whose files are `images/<category>/<image_filename>` and
+`masks/<mask_filename>` (the region that points must lie in):
 
     {"image_filename": "a.jpg", "user_input": "Point to every cup", "category": "counting",
      "count": 3, "mask_filename": "a_mask.png"}
@@ -70,9 +71,9 @@ def _question(row: Mapping[str, object], where: str, root: Path) -> Question:
 
 
 def _find(folder: Path, name: str) -> Path:
-    """Return the path of a file whose name may be in another Unicode form than in data.json.
+    """Return the path of a file whose name may have another Unicode form than in data.json.
 
-    Archives spell accents in decomposed form (NFD).
+    Archives may spell accents in decomposed form (NFD).
     """
     path = path_inside(folder, name)
     forms = (path.with_name(unicodedata.normalize(form, path.name)) for form in ("NFC", "NFD"))
@@ -82,10 +83,10 @@ def _find(folder: Path, name: str) -> Path:
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Return the accuracy by `evaluate_model`.
+    """Return the accuracy as `evaluate_model`.
 
-    A question is right if its first point is in the region; for `counting`, if all points are, and
-    their number is the true one.
+    An answer is right if its first point is in the region; for `counting`, if all points are in
+    the region and their number is the true one.
     """
     sample, target, prediction = single_answer(unit, predictions)
     points, count = FORMS.points_of(sample, prediction) or (), target.extra["count"]

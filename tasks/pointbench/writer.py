@@ -1,4 +1,4 @@
-"""Write still scenes in the layout of PointArena's data: `data.json`, `images`, `masks`."""
+"""Write sample data: still scenes in PointArena's layout (`data.json`, `images`, `masks`)."""
 
 from pathlib import Path
 

@@ -1,7 +1,8 @@
-"""Benchmarks whose answers are points in an image, scored by the true region that they lie in.
+"""Tasks and protocols for benchmarks that ask for points and score them by a true region's mask.
 
-`region_task` makes the task of a table with one mask image a question; `share_protocols` makes
-protocols that score the share of a response's points in the region. Points are (x, y) in pixels.
+Where2Place, RefSpatial, PointBench and RoboSpatial use it. `region_task` makes the task of a table
+with one mask image per question; `share_protocols` makes protocols that score the share of a
+response's points inside the region. Points are (x, y) in pixels.
 """
 
 import io
@@ -40,7 +41,7 @@ Levels = NDArray[np.uint8]
 Weights = Callable[[Levels], NDArray[np.generic]]
 """Function from a region's levels to the score of a point on each pixel (height × width)."""
 POINTS = (AnswerForm.POINTS,)
-WHOLE = Ceiling(value=1.0)
+FULL_SCORE = Ceiling(value=1.0)
 WHITE = 127
 """Level above which a pixel is in the region, unless a protocol has another rule."""
 
@@ -65,8 +66,9 @@ def region_answer(levels: Levels, *, count: int = 1) -> Answer:
     The points are the pixels farthest from the region's border, so that rounding of coordinates
     does not move them out.
     """
-    white = np.pad(levels == levels.max(), 1).astype(np.uint8)
-    depth = np.asarray(cv2.distanceTransform(white, cv2.DIST_L2, 5))[1:-1, 1:-1]
+    # The padding makes the image's edge a border of the region.
+    brightest = np.pad(levels == levels.max(), 1).astype(np.uint8)
+    depth = np.asarray(cv2.distanceTransform(brightest, cv2.DIST_L2, 5))[1:-1, 1:-1]
     farthest = np.argsort(-depth, axis=None, kind="stable")[:count]
     rows, columns = np.unravel_index(farthest, levels.shape)
     return Answer(
@@ -89,14 +91,15 @@ class Forms:
     first: tuple[PointReader, ...] = ()
     """Readers of the spelling that the benchmark asks for; they are tried first."""
     others: tuple[PointReader, ...] = ()
-    """Readers of single models' spellings; they are tried if the model's grammar read nothing."""
+    """Readers of single models' spellings; they are tried last, if `Prediction.answer` has no
+    points."""
 
     def points_of(
         self, sample: Sample, prediction: Prediction, size: tuple[int, int] | None = None
     ) -> tuple[Point, ...] | None:
-        """Return the predicted points; empty: the answer has none; None: nothing can be read.
+        """Return the predicted points; (): the answer has none; None: nothing can be read.
 
-        They are in pixels of the image, or of an image of another `size` (width, height).
+        They are in pixels of the image, or of the image scaled to `size` (width, height).
         """
         width, height = sample.query.size
         new_width, new_height = size or (width, height)
@@ -115,7 +118,7 @@ class Forms:
         return None if answer is None else ()
 
     def reads(self, sample: Sample, prediction: Prediction) -> object:
-        """Return the predicted points, as `Protocol.reads`."""
+        """Return the predicted points; a function for `Protocol.reads`."""
         return self.points_of(sample, prediction)
 
     @staticmethod
@@ -135,20 +138,21 @@ class Forms:
 def tuple_forms(**rule: Any) -> Forms:
     """Return the forms of a benchmark that asks for tuples such as `[(x, y), …]`.
 
-    `rule` are keywords of `tuple_points`. The spellings of Molmo, Qwen and Gemini are the others.
+    `rule` holds keywords of `tuple_points`. The spellings of Molmo, Qwen and Gemini are tried last.
     """
     first = partial(tuple_points, **rule)
     return Forms((first,), (attribute_points, point_2d_points, gemini_points))
 
 
 LMMS_FORMS = tuple_forms(whole="shares", rectangles="none")
-"""Forms that lmms-eval reads. It takes whole numbers as shares of the image's sides, too."""
+"""Forms that lmms-eval reads; it takes whole numbers, like fractions, as shares of the image's
+sides."""
 
 
 def share_protocols(name: str, **variants: tuple[Weights, Forms, str]) -> dict[str, Protocol]:
-    """Return protocols `NAME/KIND` that score the mean weight of a response's points; 0 for none.
+    """Return protocols `NAME/VARIANT`: the mean weight of a response's points, 0 without points.
 
-    `kinds` gives, for each, the weights, the forms of points that are read, and a description.
+    Each variant is (weights, forms of points that are read, description).
     """
     protocols = dict[str, Protocol]()
     for variant, (weights, forms, about) in variants.items():
@@ -185,9 +189,9 @@ def points_protocol(
     means: str,
     reads: Reads,
     categories: Sequence[str] = (),
-    ceiling: Ceiling = WHOLE,
+    ceiling: Ceiling = FULL_SCORE,
 ) -> dict[str, Protocol]:
-    """Return a protocol by its name, with the metric `accuracy` in all and for each category."""
+    """Return {name: protocol} with the metric `accuracy` and one metric for each category."""
     protocol = Protocol(
         name=name,
         score=score,
@@ -243,8 +247,8 @@ def region_task(
 ) -> Task:
     """Return the task of a table of questions about regions, in the folder `name` of `data`.
 
-    Without `read`, a row has the image of its region in the field `mask`. The other arguments are
-    those of `table_task`.
+    Without `read`, a row has the mask image of its region in the field `mask`. The other arguments
+    are those of `table_task`.
     """
 
     def with_mask(row: Mapping[str, object], where: str, root: Path) -> Question:

@@ -1,4 +1,4 @@
-"""Questions about still scenes with the region that they refer to, for writers of sample data."""
+"""Sample data for pointing benchmarks: still scenes, each with a question and its true region."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from harness.world.shapes import World
 
 @dataclass(frozen=True, slots=True)
 class Pointed:
-    """A scene, a question about it, and the visible pixels of what it refers to."""
+    """A scene, a question about it, and `region`: the visible pixels of its referents."""
 
     scene: Scene
     question: Question

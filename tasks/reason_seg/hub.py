@@ -1,7 +1,7 @@
-"""Read VisionReasoner's copies of ReasonSeg on the hub: one Parquet row a question, with its mask.
+"""Read VisionReasoner's copies of ReasonSeg on the hub: Parquet with one row per question.
 
 The copies hold `mask.astype(bool)` of LISA's masks, in which 255 marks pixels to ignore: these
-became foreground and can no longer be told from the target. `is_sentence` is lost, too.
+pixels became foreground and can no longer be told from the target. `is_sentence` is lost, too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from harness.tasks.refer.copies import parquet_files, read_copies
 from harness.tasks.refer.source import query_sample
 from harness.types import Answer, AnswerForm, Sample
 
-SERVED = ("seg/visionreasoner", "seg/segzero")
+COPY_PROTOCOLS = ("seg/visionreasoner", "seg/segzero")
 """Protocols whose ground truth the copies have."""
 
 
@@ -22,17 +22,17 @@ def copied_task(root: Path, split: str, protocol: Protocol, *, fix: str) -> Task
     """Return the task of a copy in the folder `root`.
 
     Raises:
-        UsageError: the protocol needs the regions to ignore, which the copy has lost.
+        UsageError: the protocol needs the regions to ignore, which the copy does not have.
         DataError: there is no copy; `train` has none.
     """
     files = parquet_files(root, "test", fix=fix)
-    if protocol.name not in SERVED:
+    if protocol.name not in COPY_PROTOCOLS:
         raise UsageError(
             f"protocol={protocol.name}",
-            expected=f"{' or '.join(SERVED)} for the copy in {root}, "
+            expected=f"{' or '.join(COPY_PROTOCOLS)} for the copy in {root}, "
             "whose masks have ignore regions as foreground",
             found=protocol.name,
-            fix=f"Ask for protocol={SERVED[0]}, or fetch LISA's own files.",
+            fix=f"Ask for protocol={COPY_PROTOCOLS[0]}, or fetch LISA's own files.",
         )
     samples = partial(_samples, files)
     return Task(

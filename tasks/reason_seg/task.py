@@ -1,6 +1,6 @@
-"""ReasonSeg (Lai et al., 2024): one mask for the subject of a short phrase or a question.
+"""ReasonSeg (Lai et al., 2024): one mask for the object that a phrase or a question implies.
 
-A pair of files a sample, `x.jpg` and `x.json`:
+A sample has two files, `x.jpg` and `x.json` (points are (x, y) in pixels):
 
     {"text": ["the item used to keep rain off the person"], "is_sentence": true,
      "shapes": [{"label": "target", "points": [[102.4, 55.0], [180.2, 54.1], [176.0, 140.9]]},
@@ -30,10 +30,10 @@ from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 FIX = "`harness list tasks reason_seg` prints the source of the data."
 VERSION = 2
-DRAWN: dict[str, FillVersion] = {"seg/lisa@cv4.11": "4.11"}
-"""OpenCV version that fills the polygons, of protocols that do not use LISA's, 4.8."""
-COPIED = ("seg/visionreasoner", "seg/segzero")
-"""Protocols of evaluations on the hub's copies, where regions to ignore are foreground."""
+OPENCV_VERSIONS: dict[str, FillVersion] = {"seg/lisa@cv4.11": "4.11"}
+"""Version of OpenCV whose polygon filling a protocol uses, if it is not LISA's, 4.8."""
+IGNORED_IS_FOREGROUND = ("seg/visionreasoner", "seg/segzero")
+"""Protocols of evaluations on the hub's copies, where regions to ignore became foreground."""
 ENCODINGS = ("utf-8", "cp1252")  # tried in this order, as LISA does
 
 
@@ -138,15 +138,15 @@ def read_annotation(path: Path) -> tuple[list[str], bool, list[dict[str, object]
 
 
 def _target(shapes: list[dict[str, object]], media: Media, protocol: str, where: str) -> Target:
-    """Return the ground truth of a protocol; with COPIED, ignored regions are foreground."""
+    """Return the ground truth for a protocol; see IGNORED_IS_FOREGROUND."""
     width, height = media.size
-    try:
-        painted = rasterise(shapes, height, width, opencv=DRAWN.get(protocol, "4.8"))
+    try:  # 0: background, 1: target, 255: ignored
+        painted = rasterise(shapes, height, width, opencv=OPENCV_VERSIONS.get(protocol, "4.8"))
     except DataError as error:
         raise DataError(f"{where}: {error}") from error
     if media.fault is None:
         _refuse_outside(shapes, media.size, where)
-    if protocol in COPIED:
+    if protocol in IGNORED_IS_FOREGROUND:
         return Target(answer=Answer(masks=(Rle.from_array(painted > 0),)))
     ignored = painted == 255
     return Target(

@@ -1,4 +1,4 @@
-"""Write still scenes in the layouts of ReasonSeg: LISA's labelme files, and the hub's copies.
+"""Write sample data: still scenes in the layouts of ReasonSeg, LISA's files and the hub's copies.
 
 Polygons follow the outermost visible pixels of each thing. LISA truncates points to whole pixels,
 draws the outline and fills it, which restores the scene's masks exactly. The copies hold these
@@ -20,9 +20,9 @@ from harness.world.raster import render, visible_masks
 from harness.world.scene import SPLITS, Split
 from harness.world.shapes import Example, World
 
-FLAG = ((0.0, 0.0), (1.0, 1.0), (2.0, 2.0))
+FLAG_POINTS = ((0.0, 0.0), (1.0, 1.0), (2.0, 2.0))
 """Points of a meaningless shape `flag` that some official files have; readers skip it."""
-COPY = {
+COPY_COLUMNS = {
     "image": "image",
     "text": "string",
     "mask": "masks",
@@ -34,9 +34,10 @@ COPY = {
 
 
 def write(world: World, root: Path) -> None:
-    """Write `root/reason_seg/ReasonSeg/{train,val,test}/<name>.jpg` and `<name>.json`.
+    """Write both layouts below `root/reason_seg`.
 
-    And the hub's copies of `val` and `test`, `root/reason_seg/ReasonSeg_{val,test}`.
+    LISA's are `ReasonSeg/{train,val,test}/<name>.jpg` and `<name>.json`, the hub's copies
+    `ReasonSeg_{val,test}`.
     """
     for split in SPLITS:
         folder = root / "reason_seg" / "ReasonSeg" / split
@@ -48,7 +49,7 @@ def write(world: World, root: Path) -> None:
             (folder / f"{stem}.json").write_text(text, encoding="utf-8", newline="\n")
         if split != "train":
             rows = [_copy(example, split) for example in world.examples_of("still", split)]
-            write_table(root / "reason_seg" / f"ReasonSeg_{split}", "test", rows, COPY)
+            write_table(root / "reason_seg" / f"ReasonSeg_{split}", "test", rows, COPY_COLUMNS)
 
 
 def _copy(example: Example, split: Split) -> dict[str, Any]:
@@ -81,7 +82,7 @@ def annotation(example: Example, split: Split) -> dict[str, Any]:
     if distractors and draws.chance(1, 5):
         shapes += _shapes("ignore", masks[draws.choice(distractors)])
     if draws.chance(1, 6):
-        shapes.append({"label": "flag", "points": [list(point) for point in FLAG]})
+        shapes.append({"label": "flag", "points": [list(point) for point in FLAG_POINTS]})
     wordings = wordings_of(question, scene) if split == "train" else (question.text,)
     return {"text": list(wordings), "is_sentence": question.is_sentence, "shapes": shapes}
 

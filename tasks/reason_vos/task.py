@@ -30,7 +30,7 @@ from harness.types import Answer, Prediction, Sample, Target
 
 FIX = "`harness list tasks reason_vos` prints the source of the data."
 Expression = tuple[str, str, str, dict[str, str]]
-"""(object's folder, number, text, categories) of an expression."""
+"""(name of the object's folder, number, text, categories) of an expression."""
 
 
 def reason_vos(
@@ -54,15 +54,16 @@ def _annotations(layout: VideoList) -> Iterator[Path]:
     """Yield the files that decide samples and ground truth."""
     yield layout.meta
     for name, video in layout.videos.items():
+        # Several expressions may be about one object; `dict.fromkeys` keeps each folder once.
         for key in dict.fromkeys(key for key, *_ in _expressions(layout, name, video)):
             yield from _labels(layout, key)
 
 
 def _labels(layout: VideoList, key: str) -> list[Path]:
-    """Return the PNG files of an object's folder `key`, in order.
+    """Return the PNG files of an object's folder, named `key`, in order.
 
     Raises:
-        DataError: there are none.
+        DataError: the folder has none.
     """
     path = path_inside(layout.root / "Annotations", key)
     paths = listed(path, "*.png")
@@ -107,9 +108,9 @@ def _of_video(layout: VideoList, name: str, video: object) -> Iterator[Sample]:
 
 
 def target(paths: Sequence[Path], frames: Sequence[str], media: Media) -> Target:
-    """Return an object's masks, one per frame, and the indices of the frames that have a PNG file.
+    """Return an object's masks, one per frame; `extra["counted"]` has the frames with a PNG file.
 
-    The other frames have empty masks and do not count.
+    The other frames have empty masks and do not count. `frames` has the names of all frames.
 
     Raises:
         DataError: a file is damaged, has another size or mode, or is not of a frame of the video.

@@ -1,4 +1,4 @@
-"""Write video scenes in the layout of ReasonVOS; every second frame has an annotation."""
+"""Write sample data: video scenes in the layout of ReasonVOS; every second frame has a mask."""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""The protocols of Ref-DAVIS17: score a video's objects together, or each expression by itself."""
+"""The protocols of Ref-DAVIS17: score a video's objects together, or each expression by itself.
+
+J is the region similarity (IoU), F the boundary measure; both are means over frames.
+"""
 
 from collections.abc import Sequence
 
@@ -11,17 +14,17 @@ from harness.task import Ceiling, Protocol
 from harness.tasks.rvos.scoring import by_expressions, ground_truth_of, half_sum, predicted_masks
 from harness.types import Prediction, Sample
 
-FOUR = "rvos/davis_unsup_4anno"
+FOUR = "rvos/davis_unsup_4anno"  # the protocol that scores all objects for each of four annotators
 
 
 def score_together(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Return J and F of a video's objects, for the expressions of one annotator.
 
-    As inference_davis.py and eval_davis.py of ReferFormer (06fc218): at each pixel the expression
-    with the highest confidence wins (a mask has confidences 0 and 1), the resulting proposals are
-    matched to the true objects, void pixels do not count, and a video's weight is its number of
-    objects. An expression without an answer wins no pixel; an object without a proposal scores as
-    against an empty one.
+    As in inference_davis.py and eval_davis.py of ReferFormer (06fc218), at each pixel the
+    expression with the highest confidence wins (a mask has confidences 0 and 1), the resulting
+    proposals are matched to the true objects, void pixels do not count, and a video's weight is its
+    number of objects. An expression without an answer wins no pixel; an object without a proposal
+    is compared with an empty one.
     """
     target = unit[0].target
     assert target is not None and target.ignore is not None

@@ -74,7 +74,10 @@ def _labels(layout: VideoList, name: str, video: object) -> list[Path]:
 def _of_video(
     layout: VideoList, together: bool, name: str, video: object
 ) -> Iterator[Sample | DataError]:
-    """Yield the samples of a video, annotator by annotator; `together` makes each a unit."""
+    """Yield the samples of a video, annotator by annotator.
+
+    If `together`, the samples of an annotator are a unit: they are scored together.
+    """
     labels, video_where = _labels(layout, name, video), layout.where(name)
     media = film(layout.paths(name, video), size=partial(first_size_of, labels))
     ground_truth = ground_truth_of_video(labels, media)
@@ -105,7 +108,7 @@ def _of_video(
 def by_annotator(video: object, where: str) -> list[list[tuple[str, object]]]:
     """Return the (id, expression) pairs of each annotator, in the order of the objects.
 
-    Expression n of the file, from 0, is by annotator n mod 4 about object n div 4.
+    Expression n of the file, from 0, is by annotator n % 4 about object n // 4.
 
     Raises:
         DataError: their number is not a multiple of four, or the four of an object name different
@@ -134,12 +137,12 @@ def by_annotator(video: object, where: str) -> list[list[tuple[str, object]]]:
 
 @dataclass(frozen=True, slots=True)
 class VideoGroundTruth:
-    """The masks of a video's objects, one per frame each."""
+    """The masks of a video's objects; each object has one mask per frame."""
 
     tracks: Mapping[int, tuple[Rle, ...]]
     """Each object's masks by its number; a mask is empty in a frame without the object."""
     objects: tuple[tuple[Rle, ...], ...]
-    """The objects that the DAVIS scorer uses: 1 to the largest number in the first frame."""
+    """Masks of the objects that the DAVIS scorer uses: 1 to the largest number in frame 0."""
     void: tuple[Rle, ...]
     """Pixels of each frame that do not count."""
 

@@ -1,7 +1,7 @@
-"""Write video scenes in the layout of Ref-DAVIS17, as ReferFormer's conversion writes it.
+"""Write sample data: video scenes in the layout of Ref-DAVIS17, as ReferFormer converts it.
 
-The objects of a video are things that its first frame shows and that words single out. One of the
-other things, if there are any, is void: its pixels do not count.
+The objects of a video are things that are visible in its first frame and that a question refers to
+alone. One of the other things, if there are any, is void: its pixels do not count.
 """
 
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ def write(world: World, root: Path) -> None:
 
 
 def texts_of(scene: Scene) -> dict[int, list[str]]:
-    """Return texts for each thing that is an object, by its index, in the order of the objects."""
+    """Return {index of a thing: its expressions} for the things that are objects, in order."""
     first = visible_masks(scene, 0)
     texts: dict[int, list[str]] = {}
     for question in every_question(scene):

@@ -1,6 +1,6 @@
 """Ref-SAV (Yuan et al., 2025): long and short descriptions of objects in videos of SA-V.
 
-Its files, `meta_expressions_valid.json` and `mask_dict.json`, have the form of those of ReVOS:
+Its files, `meta_expressions_valid.json` and `mask_dict.json`, have ReVOS' layout:
 
     {"videos": {"sav_055000": {"height": 848, "width": 480, "frames": ["00000", "00004"],
        "expressions": {"0": {"exp": "The object is …", "anno_id": [0], "type_id": 0}}}}}
@@ -20,8 +20,8 @@ from harness.tasks.rvos.videos import videos_of
 from harness.types import Prediction, Sample
 
 FIX = "`harness list tasks ref_sav` prints the source of the data."
-TYPES = ("long", "short")
-NAMES = ("J", "F", "A")
+TYPES = ("long", "short")  # of descriptions, by their `type_id`
+METRIC_NAMES = ("J", "F", "A")
 
 
 def ref_sav(
@@ -48,13 +48,13 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: 
     truth, because the official script adds their masks; no prediction is right there.
     """
     scores = revos.score(unit, predictions, form="strict" if strict else "binary")
-    return {name: value for name, value in scores.items() if name[0] in NAMES}
+    return {name: value for name, value in scores.items() if name[0] in METRIC_NAMES}
 
 
 PROTOCOLS = official_and_strict(
     "refsav",
     score,
-    metrics=revos.metrics(NAMES, TYPES, counted=TYPES),
+    metrics=revos.metrics(METRIC_NAMES, TYPES, counted=TYPES),
     headline="J&F",
     official="Sa2VA's eval_ref_sav.py: masks of several objects are added up, which makes A wrong",
     strict="the ground truth is the union of the objects",

@@ -1,4 +1,4 @@
-"""Write video scenes in the layout of Ref-SAV: expressions are long and short in turns."""
+"""Write sample data: video scenes in Ref-SAV's layout, with long and short expressions in turn."""
 
 from pathlib import Path
 

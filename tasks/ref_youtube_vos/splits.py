@@ -1,8 +1,8 @@
 """Choose the videos of each split of Ref-YouTube-VOS.
 
-The organisers keep the ground truth of all splits but `train`. For scoring at home, `train` is
-divided into `train_fit` and `train_dev` by the videos' names, so that a partial download is divided
-in the same way. `valid` is the organisers' file of that name without the videos of `test`.
+Only `train` has public ground truth. For scoring without the server, it is divided into `train_fit`
+and `train_dev` by a hash of the videos' names, so that a partial download is divided in the same
+way. `valid` has the videos of the organisers' file for valid that are not in the file for test.
 """
 
 import hashlib
@@ -14,8 +14,8 @@ from harness.errors import DataError
 
 Split: TypeAlias = Literal["train", "train_fit", "train_dev", "valid"]
 
-HELD_OUT = 26  # of 256 possible first bytes: one video in ten
-VALID = 202
+HELD_OUT_BYTES = 26  # of 256 possible first bytes: one video in ten
+N_VALID = 202
 """Number of videos of the real `valid`: those of its file that the file of `test` does not have."""
 
 
@@ -25,12 +25,15 @@ def held_out(video: str) -> bool:
     >>> [held_out(name) for name in ("003234408d", "0043f083b5", "00f88c4f0a")]
     [True, False, False]
     """
-    return hashlib.sha256(video.encode()).digest()[0] < HELD_OUT
+    return hashlib.sha256(video.encode()).digest()[0] < HELD_OUT_BYTES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MappingSubset(Mapping[str, object]):
-    """The entries of a mapping whose keys fulfil a condition; nothing is copied."""
+    """View of the entries of a mapping whose keys fulfil a condition; nothing is copied.
+
+    The mapping may be a large file's index, so `items` reads it in one pass.
+    """
 
     whole: Mapping[str, object]
     includes: Callable[[str], bool]
@@ -53,6 +56,8 @@ class MappingSubset(Mapping[str, object]):
 
 
 class _SubsetItems(ItemsView[str, object]):
+    """Items of a `MappingSubset`; without it, `ItemsView` would look up each key singly."""
+
     _mapping: MappingSubset
 
     def __iter__(self) -> Iterator[tuple[str, object]]:
@@ -77,7 +82,7 @@ def choose_videos(
         generated: True if `harness data make` wrote the file: its `valid` has any number of videos.
 
     Raises:
-        DataError: `valid` does not have exactly VALID videos, as the server requires.
+        DataError: `valid` does not have exactly N_VALID videos, as the server requires.
     """
     if split == "train_fit":
         return MappingSubset(videos, lambda name: not held_out(name))
@@ -87,10 +92,10 @@ def choose_videos(
         return videos
     in_test = frozenset(test)
     valid = MappingSubset(videos, lambda name: name not in in_test)
-    if not generated and (number := len(valid)) != VALID:
+    if not generated and (number := len(valid)) != N_VALID:
         raise DataError(
             where,
-            expected=f"{VALID} videos beside those of test",
+            expected=f"{N_VALID} videos beside those of test",
             found=f"{number} of {len(videos)}",
             fix="The file of valid has 507 videos, that of test 305 of them: "
             "meta_expressions/test/meta_expressions.json has to be there.",

@@ -1,8 +1,8 @@
 """Ref-YouTube-VOS (Seo et al., 2020): a mask in every frame for the referent of an expression.
 
-`meta_expressions/<part>/meta_expressions.json` lists videos, frames and expressions,
-`train/meta.json` the objects. The PNG of a frame, `train/Annotations/<video>/<frame>.png`, has the
-object's number at each pixel:
+`meta_expressions/<part>/meta_expressions.json` lists videos, frames and expressions (`<part>` is
+train, valid or test), `train/meta.json` the objects. The PNG of a frame,
+`train/Annotations/<video>/<frame>.png`, has the object's number at each pixel:
 
     {"videos": {"003234408d": {"expressions": {"0": {"exp": "a penguin is on the left",
        "obj_id": "1"}}, "frames": ["00000", "00005"]}}}
@@ -28,9 +28,9 @@ from harness.tasks.rvos.videos import VideoList, expression_sample, film, first_
 from harness.types import Answer, Sample, Target
 
 FIX = "`harness list tasks ref_youtube_vos` prints the source of the data."
-PREFIX = "Annotations/"
+ZIP_PREFIX = "Annotations/"
 """Prefix of the file names in the zip for the server."""
-MANIFEST = "shapes.json"
+GENERATED_MANIFEST = "shapes.json"
 """File in the data root that shows that `harness data make` wrote the benchmarks."""
 
 PROTOCOLS = {
@@ -43,7 +43,7 @@ PROTOCOLS = {
 
 @dataclass(frozen=True, slots=True)
 class Layout(VideoList):
-    """The videos of a split with its other files; entries are read one at a time."""
+    """The videos of a split, with the files of its objects; entries are read one at a time."""
 
     others: tuple[Path, ...]
     """JSON files besides `meta` that decide the samples."""
@@ -75,7 +75,7 @@ def ref_youtube_vos(
         scoring,
         LazyFileList(partial(_annotations, layout)),
         split=split,
-        submission=partial(write_submission, layout.videos, prefix=PREFIX) if hidden else None,
+        submission=partial(write_submission, layout.videos, prefix=ZIP_PREFIX) if hidden else None,
     )
 
 
@@ -88,7 +88,7 @@ def _layout(root: Path, split: Split) -> Layout:
     if part == "valid":
         test_meta = root / "meta_expressions" / "test" / "meta_expressions.json"
         test = videos_of(test_meta) if test_meta.is_file() else {}
-        is_generated = (root.parent / MANIFEST).is_file()
+        is_generated = (root.parent / GENERATED_MANIFEST).is_file()
         chosen = choose_videos(split, videos, test, str(meta), generated=is_generated)
         layout = Layout(part_folder, meta, chosen, (test_meta,) if test else (), None)
     else:
@@ -119,7 +119,7 @@ def _labels(layout: Layout, name: str, video: object) -> list[Path]:
 
 
 def _film(layout: Layout, name: str, video: object) -> Media:
-    """Open a video; a placeholder has the size of its annotations."""
+    """Open a video's frames; a placeholder for lost frames has the size of its annotations."""
     labels = _labels(layout, name, video)
     return film(layout.paths(name, video), size=lambda: first_size_of(labels))
 

@@ -1,8 +1,8 @@
-"""Write video scenes in the layout of Ref-YouTube-VOS: frames, annotations and expressions.
+"""Write sample data: video scenes in the layout of Ref-YouTube-VOS.
 
-A hash of a video's name decides whether it is in the split `train_dev`. So names are chosen such
-that exactly the world's `val` scenes fall into it. As in the organisers' files, `valid` also lists
-the videos of `test`, which have no frames here.
+A hash of a video's name decides whether it is in the split `train_dev` or `train_fit`. Names are
+chosen so that `train_dev` has exactly the world's `val` scenes. As in the organisers' files,
+`valid` also lists the videos of `test`, which have no frames here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ from harness.world.raster import visible_masks
 from harness.world.scene import Scene
 from harness.world.shapes import Example, World
 
-DIGITS = 10  # length of a video's name
-TEST = 1  # salt of the names of `test`
+NAME_DIGITS = 10  # length of a video's name
+TEST_SALT = 1  # gives the videos of `test` names other than those of `valid`
 
 
 def write(world: World, root: Path) -> None:
@@ -53,14 +53,14 @@ def write(world: World, root: Path) -> None:
         {name: video_entry(example, ground_truth=True) for name, example in examples},
     )
     hidden = {
-        video_name(example.scene, digits=DIGITS): example
+        video_name(example.scene, digits=NAME_DIGITS): example
         for example in world.examples_of("video", "test")
     }
     for name, example in hidden.items():
         write_sampled_frames(example.scene, folder / "valid" / "JPEGImages" / name)
     valid = {name: video_entry(example, ground_truth=False) for name, example in hidden.items()}
     test = {
-        video_name(example.scene, digits=DIGITS, salt=TEST): video_entry(
+        video_name(example.scene, digits=NAME_DIGITS, salt=TEST_SALT): video_entry(
             example, ground_truth=False
         )
         for example in hidden.values()
@@ -71,7 +71,8 @@ def write(world: World, root: Path) -> None:
 
 def _train_name(scene: Scene) -> str:
     """Return a name of a scene that is in `train_dev` exactly if the scene is of `val`."""
-    return salted(scene, lambda name: held_out(name) == (scene.split == "val"), digits=DIGITS)
+    is_val = scene.split == "val"
+    return salted(scene, lambda name: held_out(name) == is_val, digits=NAME_DIGITS)
 
 
 def _write_expressions(folder: Path, part: str, videos: Mapping[str, object]) -> None:
@@ -93,8 +94,8 @@ def video_entry(example: Example, *, ground_truth: bool) -> dict[str, object]:
 def single_object_expressions(example: Example) -> Sequence[tuple[str, int]]:
     """Return (text, index of the thing) pairs, each about one visible thing.
 
-    The example's own questions come first, then others about the scene, up to the number of the
-    example's questions.
+    The example's own questions come first, then others about the scene; there are as many pairs as
+    the example has questions, if the scene has enough.
     """
     scene = example.scene
     visible_objects = set(objects_entry(scene)["objects"])

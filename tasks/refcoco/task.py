@@ -1,4 +1,4 @@
-"""RefCOCO (Yu et al., 2016): objects by short expressions, made in a game of two players."""
+"""RefCOCO (Yu et al., 2016): find the object of a short expression from a two-player game."""
 
 from pathlib import Path
 from typing import Literal
@@ -26,8 +26,8 @@ def refcoco(
     Args:
         split: Split of the expressions; `testA` and `testB` with `unc`, `test` with `google`.
         protocol: One of the card's; those of `rec/` ask for boxes.
-        answer: `box` turns a protocol of `res/` into the one of `rec/`.
-        split_by: Who divided the data: UNC's splits are the usual ones.
+        answer: `box` replaces a protocol `res/…` by its counterpart `rec/…`.
+        split_by: Division into splits; UNC's is the usual one.
         layout: `refer`, `visionreasoner` or `lmms`; `auto` takes the first that is there.
     """
     return refer(

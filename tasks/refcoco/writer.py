@@ -1,9 +1,9 @@
-"""Write still scenes in the layouts of RefCOCO."""
+"""Write sample data: still scenes in the layouts of RefCOCO."""
 
 from pathlib import Path
 
 from harness.tasks.refcoco.task import REFCOCO
-from harness.tasks.refer.writer import GAME, PLAIN, write_refer
+from harness.tasks.refer.writer import ONE_TEST_SET, TWO_TEST_SETS, write_refer
 from harness.world.referring import attributes, relations, superlatives
 from harness.world.shapes import World
 
@@ -17,6 +17,6 @@ def write(world: World, root: Path) -> None:
         root,
         REFCOCO,
         generators=KINDS,
-        divided={"unc": GAME, "google": PLAIN},
+        divided={"unc": TWO_TEST_SETS, "google": ONE_TEST_SET},
         copied=("val", "testA"),
     )

@@ -1,4 +1,4 @@
-"""Metric plugin: the change of IoU on RefCOCO's expressions if RefCOCO-M's masks are the truth."""
+"""Metric plugin: how much IoU on RefCOCO changes if RefCOCO-M's corrected masks are the truth."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,8 @@ from harness.task import ExtraMetric
 from harness.tasks.refcoco_m.task import refcoco_m
 from harness.types import Prediction, Sample
 
-NUMBER = re.compile(r"(\d+)\.jpg\Z")
-"""The number of an image in COCO, at the end of its file's name."""
+IMAGE_NUMBER_PATTERN = re.compile(r"(\d+)\.jpg\Z")
+"""Number of an image in COCO at the end of a file name: COCO_train2014_000000581857.jpg."""
 
 
 def refcoco_m_noise(*, data: str) -> ExtraMetric:
@@ -30,7 +30,7 @@ def refcoco_m_noise(*, data: str) -> ExtraMetric:
     about = "mean change of IoU on the expressions of RefCOCO-M if its masks are the ground truth"
 
     def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-        masks, number = image_masks(unit, predictions), NUMBER.search(unit[0].group)
+        masks, number = image_masks(unit, predictions), IMAGE_NUMBER_PATTERN.search(unit[0].group)
         if masks is None or number is None:
             return {}
         corrected = _corrected(data).get((int(number[1]), unit[0].query.text.strip().lower()))
@@ -45,7 +45,7 @@ def refcoco_m_noise(*, data: str) -> ExtraMetric:
 
 @cache
 def _corrected(data: str) -> Mapping[tuple[int, str], Rle]:
-    """Return RefCOCO-M's masks by the image's number in COCO and the expression."""
+    """Return RefCOCO-M's masks by (image's number in COCO, expression), if there is only one."""
     masks: dict[tuple[int, str], list[Rle]] = {}
     for sample in refcoco_m(Path(data)).samples():
         if sample.target is not None and sample.target.answer.masks:

@@ -22,7 +22,7 @@ from harness.tasks.qa.task import split_files
 from harness.tasks.refer.scoring import EXPRESSION
 from harness.tasks.segmentation.task import Phrase, Phrases, segmentation_task
 
-COLUMNS = {"image": "image", "image_id": "number", "samples": "objects"}
+COLUMNS = {"image": "image", "image_id": "number", "samples": "objects"}  # with their content
 PROTOCOLS = {"res/expression": EXPRESSION}
 
 

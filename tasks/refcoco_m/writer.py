@@ -1,4 +1,4 @@
-"""Write still scenes in the hub's table of RefCOCO-M."""
+"""Write sample data: still scenes as the Hugging Face table of RefCOCO-M."""
 
 from pathlib import Path
 

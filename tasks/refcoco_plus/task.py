@@ -1,4 +1,4 @@
-"""RefCOCO+ (Yu et al., 2016): as RefCOCO, but words of place were forbidden."""
+"""RefCOCO+ (Yu et al., 2016): like RefCOCO, but expressions must not use words for locations."""
 
 from pathlib import Path
 from typing import Literal
@@ -28,8 +28,8 @@ def refcoco_plus(
     Args:
         split: Split of the expressions: `testA` is about people, `testB` is not.
         protocol: One of the card's; those of `rec/` ask for boxes.
-        answer: `box` turns a protocol of `res/` into the one of `rec/`.
-        split_by: Who divided the data: only UNC did.
+        answer: `box` replaces a protocol `res/…` by its counterpart `rec/…`.
+        split_by: Division into splits; there is only UNC's.
         layout: `refer`, `visionreasoner` or `lmms`; `auto` takes the first that is there.
     """
     return refer(

@@ -1,9 +1,9 @@
-"""Write still scenes in the layouts of RefCOCO+: expressions without words of place."""
+"""Write sample data: still scenes in RefCOCO+'s layouts, without words for locations."""
 
 from pathlib import Path
 
 from harness.tasks.refcoco_plus.task import REFCOCO_PLUS
-from harness.tasks.refer.writer import GAME, write_refer
+from harness.tasks.refer.writer import TWO_TEST_SETS, write_refer
 from harness.world.referring import attributes
 from harness.world.shapes import World
 
@@ -15,6 +15,6 @@ def write(world: World, root: Path) -> None:
         root,
         REFCOCO_PLUS,
         generators=(attributes,),
-        divided={"unc": GAME},
+        divided={"unc": TWO_TEST_SETS},
         copied=("val", "testA"),
     )

@@ -1,4 +1,4 @@
-"""RefCOCOg (Mao et al., 2016): objects by whole descriptions, made without a game."""
+"""RefCOCOg (Mao et al., 2016): find the object of a full description, written without a game."""
 
 from pathlib import Path
 from typing import Literal
@@ -26,8 +26,8 @@ def refcocog(
     Args:
         split: Split of the expressions; `google` has no `test`.
         protocol: One of the card's; those of `rec/` ask for boxes.
-        answer: `box` turns a protocol of `res/` into the one of `rec/`.
-        split_by: Who divided the data: UMD's splits share no image, and are the usual ones.
+        answer: `box` replaces a protocol `res/…` by its counterpart `rec/…`.
+        split_by: Division into splits; UMD's, whose splits share no image, is the usual one.
         layout: `refer`, `visionreasoner` or `lmms`; `auto` takes the first that is there.
     """
     return refer(

@@ -1,7 +1,8 @@
-"""COCO's `instances.json`: images and objects, their boxes and their masks.
+"""Reader of COCO's `instances.json` for RefCOCO, gRefCOCO, COCO detection and tables of samples.
 
-Only the entries that are read are checked, because RefCOCO's file has ten times as many objects as
-the expressions refer to.
+`Instances` finds the entries of images and objects by id; `ObjectEntry` gives an object's box and
+masks. Only the entries that a task asks for are checked, because RefCOCO's file has ten times as
+many objects as its expressions refer to.
 """
 
 import math
@@ -46,7 +47,7 @@ class ObjectEntry:
     category_id: int
     crowd: bool
     plain: Mapping[str, Any]
-    """The entry as the file has it."""
+    """The entry's JSON object, unchecked."""
     where: str
     """File and id, for errors."""
 
@@ -66,7 +67,7 @@ class ObjectEntry:
 
     @property
     def edges(self) -> Box:
-        """The same as `box`, but the area may be 0, as it is for a few objects of COCO."""
+        """The same box as `box`, but its area may be 0, as it is for a few objects of COCO."""
         values = self.plain.get("bbox")
         if not isinstance(values, list) or len(values) != 4 or not all(map(_finite, values)):
             raise DataError(
@@ -134,10 +135,10 @@ class ObjectEntry:
 
 
 def refuse_other_order(entry: Mapping[str, Any], where: str) -> None:
-    """Raise DataError if an object's box is rotated, or is not x, y, width and height.
+    """Raise DataError if an object's box is rotated, or its numbers are not in COCO's order.
 
-    An object's polygons show it, if they fit the box only with y first, or only if the box is read
-    as two corners. Without polygons, the stated area shows it: it is that of two corners.
+    The polygons reveal the order: they fit the box only if y is read first, or only if the box is
+    read as two corners. Without a segmentation, the stated area does: it fits two corners only.
     """
     refuse_rotated(entry, where)
     sides, pieces = entry.get("bbox"), entry.get("segmentation")
@@ -171,14 +172,15 @@ def refuse_other_order(entry: Mapping[str, Any], where: str) -> None:
 
 
 def _is_area_of_corners(sides: Sequence[object], area: object) -> bool:
-    """Return True if a stated area is that of a box as two corners, and not as corner and size."""
+    """Return True if the stated area fits the box as two corners, but not as corner and size."""
     numbers = [side for side in (*sides, area) if isinstance(side, (int, float))]
     if len(numbers) != 5:
         return False
     left, top, third, fourth, stated = numbers
-    of_corners = (third - left) * (fourth - top) if third > left and fourth > top else 0
+    area_of_corners = (third - left) * (fourth - top) if third > left and fourth > top else 0
+    area_of_size = third * fourth
     tolerance = 1e-6 * abs(stated)
-    return abs(of_corners - stated) <= tolerance < abs(third * fourth - stated)
+    return abs(area_of_corners - stated) <= tolerance < abs(area_of_size - stated)
 
 
 def is_polygon(piece: object) -> TypeGuard[list[float]]:
@@ -189,8 +191,9 @@ def is_polygon(piece: object) -> TypeGuard[list[float]]:
 def check_polygon(piece: object, image: ImageInfo, where: str) -> None:
     """Raise DataError unless `piece` is [x, y, x, y, x, y, …] with coordinates near the image.
 
-    A coordinate may lie outside the image by its width or height at most: COCO's code walks along
-    every edge pixel by pixel, also outside the image. It reads a list of four numbers as a box.
+    A coordinate may lie outside the image by the image's width or height at most: COCO's code walks
+    along every edge pixel by pixel, so a far corner would take very long. Lists of four numbers are
+    refused because COCO's code would read them as a box.
     """
     if not isinstance(piece, list) or len(piece) < 6 or len(piece) % 2:
         raise DataError(
@@ -198,7 +201,7 @@ def check_polygon(piece: object, image: ImageInfo, where: str) -> None:
             expected="[x, y, …] of at least three corners",
             found=f"{len(piece)} numbers" if isinstance(piece, list) else repr(piece)[:40],
         )
-    for start, side in ((0, image.width), (1, image.height)):
+    for start, side in ((0, image.width), (1, image.height)):  # x at even indices, y at odd ones
         for value in piece[start::2]:
             if not _finite(value) or not -side <= value <= 2 * side:
                 raise DataError(
@@ -281,6 +284,7 @@ class Instances:
 
 
 def _find_entry(index: JsonIndex, number: int, where: str, listing: str) -> Any:
+    """Return the entry with an id; the DataError names `where` the id is, and the `listing`."""
     plain = index.get(str(number))
     if plain is None:
         raise DataError(where, expected=f"one of the {len(index)} {listing}", found=str(number))

@@ -1,4 +1,4 @@
-"""Convert masks to polygons that COCO's code rasterises to the same masks."""
+"""Convert masks to polygons that COCO's code rasterises to the same masks, for sample data."""
 
 import numpy as np
 from scipy import ndimage
@@ -21,11 +21,10 @@ def borders(mask: BoolArray) -> list[list[float]]:
 
 def _flatten(corners: list[Corner]) -> list[float]:
     """Return [x, y, …] of the corners where the border turns, without the padding of 1 pixel."""
+    previous_corners, next_corners = [corners[-1], *corners[:-1]], [*corners[1:], corners[0]]
     corners_of_turns = [
         corner
-        for before, corner, after in zip(
-            [corners[-1], *corners[:-1]], corners, [*corners[1:], corners[0]], strict=True
-        )
+        for before, corner, after in zip(previous_corners, corners, next_corners, strict=True)
         if not (before[0] == corner[0] == after[0] or before[1] == corner[1] == after[1])
     ]
     return [float(value - 1) for turn in corners_of_turns for value in turn]
@@ -46,7 +45,7 @@ def _loop(padded: BoolArray) -> list[Corner]:
 def _turn(padded: BoolArray, corner: Corner, step: Corner) -> Corner:
     """Return the next step along the border: the leftmost turn that has the piece on its right."""
     dx, dy = step
-    for turned in ((dy, -dx), (dx, dy), (-dy, dx)):
+    for turned in ((dy, -dx), (dx, dy), (-dy, dx)):  # left, straight on, right (y is downwards)
         left_side, right_side = _sides(padded, corner, turned)
         if right_side and not left_side:
             return turned
@@ -54,7 +53,7 @@ def _turn(padded: BoolArray, corner: Corner, step: Corner) -> Corner:
 
 
 def _sides(padded: BoolArray, corner: Corner, step: Corner) -> tuple[bool, bool]:
-    """Return (left, right): True for each pixel beside the next edge that is in the piece."""
+    """Return (left, right): True if the pixel on that side of the next edge is in the piece."""
     (x, y), (dx, dy) = corner, step
     if dx:
         column = x if dx > 0 else x - 1

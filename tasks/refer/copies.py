@@ -1,4 +1,6 @@
-"""VisionReasoner's copies of benchmarks on the hub: Parquet files with one row per question.
+"""Reader of VisionReasoner's copies of benchmarks on the Hugging Face Hub: one row per question.
+
+The copies of RefCOCO, ReasonSeg and COCO are Parquet files with such rows:
 
     {"image": {"bytes": …}, "text": "lady in black", "mask": [[false, …], …], "bbox": [x1, y1, x2,
      y2], "image_id": "581857", "ann_id": "1719310", "img_height": 428, "img_width": 640}
@@ -34,6 +36,7 @@ COLUMNS = {
     "img_height": "size",
     "img_width": "size",
 }
+"""Columns of all copies, each with a word on its content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class Copy:
     size: tuple[int, int]
     """(width, height) as the row states it."""
     encoded: bytes
+    """Bytes of the image file."""
     where: str
     mask: Rle | None = None
     boxes: tuple[Box, ...] = ()
@@ -98,7 +102,7 @@ def read_copies(
 
 
 def _copy(row: Mapping[str, Any], where: str, mask: BoolArray | None) -> Copy:
-    """Check one row; `mask` is its mask if masks are read."""
+    """Return a row as a Copy after a check; `mask` is its mask if masks are read."""
     height, width = row["img_height"], row["img_width"]
     check_size(height, width, f"{where}: 'img_height', 'img_width'")
     if mask is not None and mask.shape != (height, width):
@@ -128,10 +132,10 @@ def _copy(row: Mapping[str, Any], where: str, mask: BoolArray | None) -> Copy:
 
 
 def _id(row: Mapping[str, object], column: str, where: str) -> str:
-    """Return an id as text; some copies store it as a number."""
+    """Return an id as text; some copies store it as a number. A `cat_id` has at most 9 digits."""
     value = row[column]
-    number = column != "cat_id" or (str(value).isdigit() and len(str(value)) < 10)
-    if type(value) not in (str, int) or value == "" or not number:
+    is_in_range = column != "cat_id" or (str(value).isdigit() and len(str(value)) < 10)
+    if type(value) not in (str, int) or value == "" or not is_in_range:
         raise DataError(
             f"{where}: {column!r}", expected="text or a whole number", found=repr(value)[:40]
         )
@@ -185,7 +189,7 @@ def read_masks(path: Path, column: str = "mask") -> Iterator[BoolArray]:
                     found=str(column_type) or "none",
                 )
             row_number = 0
-            for batch in file.iter_batches(batch_size=1, columns=[column]):
+            for batch in file.iter_batches(batch_size=1, columns=[column]):  # masks are large
                 for scalar in batch.column(0):
                     yield _mask(scalar.values, f"{path}, row {row_number}: {column!r}")
                     row_number += 1
@@ -201,7 +205,7 @@ MASK_TYPES = tuple(
     for inner in ("list", "large_list")
     for name in ("element", "item")
 )
-"""Arrow's names of the types that a column of masks may have."""
+"""Arrow's names of the types of a column of masks, such as `list<element: list<element: bool>>`."""
 
 
 def _mask(lines: "ListArray | None", where: str) -> BoolArray:

@@ -1,4 +1,4 @@
-"""Samples of RefCOCO, RefCOCO+ and RefCOCOg in refer's own layout."""
+"""Samples of RefCOCO, RefCOCO+ and RefCOCOg in the layout of the official package `refer`."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -13,7 +13,7 @@ from harness.types import Answer, AnswerForm, Sample
 
 
 def refer_source(folder: Path, split: str, *, split_by: str, protocol: str, fix: str) -> Source:
-    """Return the source of a benchmark in refer's layout; its `folder` lies beside the images.
+    """Return the source of a benchmark in refer's layout; `folder` lies beside that of the images.
 
     Raises:
         DataError: there is no file of referents.
@@ -40,7 +40,7 @@ def _of_referent(listing: Listing, protocol: str, referent: Referent) -> Iterato
 
 
 def _resolve(listing: Listing, referent: Referent) -> tuple[ObjectEntry, ImageInfo]:
-    """Return the entry of a referent's only object, and of its image."""
+    """Return (entry of a referent's only object, entry of its image)."""
     if len(referent.things) != 1:
         raise DataError(
             f"{referent.where}: 'ann_id'", expected="one object", found=str(len(referent.things))

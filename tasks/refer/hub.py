@@ -1,4 +1,4 @@
-"""Read the two hub copies of the referring benchmarks: VisionReasoner's and lmms-lab's."""
+"""Read the copies of RefCOCO's family on the Hugging Face Hub: VisionReasoner's and lmms-lab's."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from harness.tasks.refer.copies import Copy, parquet_files, read_copies
 from harness.tasks.refer.source import Source, query_sample
 from harness.types import Answer, AnswerForm, Box, Sample
 
-LMMS = {"question_id": "id", "image": "image", "answer": "expressions", "bbox": "box"}
+LMMS_COLUMNS = {"question_id": "id", "image": "image", "answer": "expressions", "bbox": "box"}
 
 
 def copies_source(folder: Path, *, protocol: str, fix: str) -> Source:
@@ -48,7 +48,7 @@ def _copied_samples(files: Sequence[Path], protocol: str) -> Iterator[Sample]:
 
 
 def _ground_truth(copy: Copy, *, needs_box: bool) -> Answer:
-    """Return the mask of a row if it was read, and its box if it is needed."""
+    """Return a row's mask, if it was read, and its box, if it is needed, as the true answer."""
     if needs_box and len(copy.boxes) != 1:
         raise DataError(f"{copy.where}: 'bbox'", expected="one box", found=str(len(copy.boxes)))
     masks = None if copy.mask is None else (copy.mask,)
@@ -76,7 +76,7 @@ def lmms_source(folder: Path, split: str, *, fix: str) -> Source:
 def _exploded_samples(files: Sequence[Path]) -> Iterator[Sample]:
     """Yield one sample for each expression of each row."""
     for path in files:
-        for row_number, row in enumerate(rows(path, LMMS)):
+        for row_number, row in enumerate(rows(path, LMMS_COLUMNS)):
             where = f"{path}, row {row_number}"
             id, box, sentences = _lmms_row(row, where)
             media = _lmms_media(row, where)
@@ -92,7 +92,7 @@ def _exploded_samples(files: Sequence[Path]) -> Iterator[Sample]:
 
 
 def _lmms_row(row: Mapping[str, Any], where: str) -> tuple[str, Box, list[str]]:
-    """Return the id, the box and the expressions of a row; its `bbox` is [x, y, width, height]."""
+    """Return (id, box in pixels, expressions) of a row, whose `bbox` is [x, y, width, height]."""
     id, bbox, sentences = row["question_id"], row["bbox"], row["answer"]
     if not isinstance(id, str) or not id:
         raise DataError(f"{where}: 'question_id'", expected="text", found=repr(id)[:40])
@@ -112,6 +112,7 @@ def _lmms_row(row: Mapping[str, Any], where: str) -> tuple[str, Box, list[str]]:
 
 
 def _lmms_media(row: Mapping[str, object], where: str) -> Media:
+    """Return the image of a row, or a placeholder if it cannot be decoded."""
     encoded = row["image"].get("bytes") if isinstance(row["image"], dict) else None
     if not isinstance(encoded, bytes):
         raise DataError(f"{where}: 'image'", expected="an image's bytes", found=repr(encoded)[:40])

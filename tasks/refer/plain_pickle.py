@@ -1,4 +1,4 @@
-"""Read the pickles of benchmarks without executing code.
+"""Read the pickles of RefCOCO and other benchmarks without executing code.
 
 A pickle is a program for a small stack machine. This module runs the machine of Python's `pickle`
 (its pure Python version), but only with the instructions that build plain data. Instructions that
@@ -33,12 +33,13 @@ BINBYTES SHORT_BINBYTES BINBYTES8 EMPTY_LIST APPEND APPENDS LIST EMPTY_DICT
 EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 PUT BINPUT LONG_BINPUT MEMOIZE
 GET BINGET LONG_BINGET POP POP_MARK DUP PROTO
 """
+"""Names of instructions that run as in Python's unpickler, without a check."""
 CHECKED = "BINFLOAT UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8"
-"""Instructions whose value is checked after they have run."""
+"""Names of instructions whose value is checked after they have run; see `_checked`."""
 WHOLE, REAL = rb"-?(0|[1-9]\d{0,19})", rb"[-+.e\d]{1,64}"
-"""Integers and floats in text lines, as Python writes them; Python's unpicklers disagree on other
-spellings."""
-TRUTHS = {b"00": False, b"01": True}  # in protocol 0
+"""Patterns of integers (`-12`, not `012`) and floats (`1e-05`, not `1_0`) in text lines, as Python
+writes them. Python's two unpicklers, in C and in Python, disagree on other spellings."""
+TRUTHS = {b"00": False, b"01": True}  # lines of the instruction INT in protocol 0
 
 
 def read_plain_pickle(path: Path) -> object:
@@ -89,7 +90,8 @@ def loads(raw: bytes) -> object:
 class _Machine(pickle._Unpickler):
     """Python's stack machine, limited to the instructions in `STEPS`.
 
-    A mark starts a new stack; the stacks below it are in `metastack`.
+    A mark starts a new stack; the stacks below it are in `metastack`. The attributes have the names
+    that the methods of `pickle._Unpickler` use.
     """
 
     pop_mark: Callable[[], list[Any]]
@@ -97,7 +99,7 @@ class _Machine(pickle._Unpickler):
     def __init__(self, raw: bytes) -> None:
         self.file = io.BytesIO(raw)
         super().__init__(self.file, encoding="latin-1")
-        self.start = 0
+        self.start = 0  # offset in bytes of the current instruction, for errors
         self.stack: list[Any] = []
         self.metastack: list[list[Any]] = []
         self.append = self.stack.append
@@ -119,6 +121,7 @@ class _Machine(pickle._Unpickler):
         return self.stack[0]
 
     def _unknown(self, code: bytes) -> Exception:
+        """Return the error for an instruction outside `STEPS`; an empty code is the file's end."""
         if code in REFUSED:
             fix = "It would run code: do not trust where it comes from."
             return self.refusal("plain data", f"the instruction {REFUSED[code]}", fix)
@@ -160,7 +163,7 @@ def _checked(name: str) -> Step:
     """Return Python's instruction, followed by a check of the value that it builds."""
     step = _as_in_python(name)
 
-    def both(machine: _Machine) -> None:
+    def run_and_check(machine: _Machine) -> None:
         step(machine)
         value = machine.stack[-1]
         if isinstance(value, str):
@@ -168,7 +171,7 @@ def _checked(name: str) -> Step:
         else:
             _finite(value)
 
-    return both
+    return run_and_check
 
 
 def _finite(value: float) -> float:
@@ -189,7 +192,7 @@ def _set_item(machine: _Machine) -> None:
 
 
 def _set_items(machine: _Machine, items: list[Any]) -> None:
-    """Put keys and values into the dictionary on top of the stack.
+    """Put items, which alternate keys and values, into the dictionary on top of the stack.
 
     Keys must be text or integers. This is checked before they are hashed, because the hash of a
     tuple of shared tuples can take exponential time.
@@ -210,7 +213,7 @@ def _dict(machine: _Machine) -> None:
 
 
 def _line_step(form: bytes, read: Callable[[bytes], object]) -> Step:
-    """Return an instruction that reads a number from a text line of this form."""
+    """Return an instruction that reads a number from a text line that matches the pattern."""
     pattern = re.compile(form)
 
     def step(machine: _Machine) -> None:
@@ -243,7 +246,7 @@ STEPS: dict[bytes, Step] = {
         "INT": _line_step(rb"0[01]|" + WHOLE, lambda line: TRUTHS.get(line, int(line))),
         "LONG": _line_step(WHOLE + b"L?", lambda line: int(line.removesuffix(b"L"))),
         "FLOAT": _line_step(REAL, lambda line: _finite(float(line))),
-        "LONG1": lambda machine: _long(machine, *machine.read(1)),
+        "LONG1": lambda machine: _long(machine, *machine.read(1)),  # the byte as an int
         "LONG4": lambda machine: _long(machine, int.from_bytes(machine.read(4), "little")),
         "FRAME": lambda machine: machine.read(8),  # how much to read ahead
     }.items()
@@ -253,7 +256,10 @@ REFUSED = {code: name for name, code in CODES.items() if code not in STEPS and n
 
 
 def _check_tree(value: object, limit: int) -> None:
-    """Raise DataError if a value is nested too deeply, contains itself, or has too many values."""
+    """Raise DataError if a value is nested too deeply, contains itself, or has too many values.
+
+    Walks level by level. A shared container counts at each reference, so the walk stops early.
+    """
     levels = 0
     count = 1
     level = [value] if isinstance(value, (list, tuple, dict)) else []

@@ -1,4 +1,6 @@
-"""Files of referents: `refs(….).p` of RefCOCO's family, and `grefs(….).json` of gRefCOCO.
+"""Reader of referents (objects with their expressions), for RefCOCO's family and gRefCOCO.
+
+The files are `refs(….).p` (RefCOCO, RefCOCO+, RefCOCOg) and `grefs(….).json`. An entry:
 
     {"ref_id": 1, "ann_id": 1719310, "category_id": 1, "image_id": 581857, "split": "val",
      "file_name": "COCO_train2014_000000581857_1.jpg", "sent_ids": [3, 4],
@@ -19,10 +21,10 @@ from harness.layout import JsonFile, field
 from harness.tasks.refer.annotations import Instances
 from harness.tasks.refer.plain_pickle import read_plain_pickle
 
-NOTHING = -1
-"""The `ann_id` that stands for "no object"."""
+NO_OBJECT_ID = -1
+"""The `ann_id` of an expression without a target."""
 BLOCK = 1024  # ids per block of `_SeenNumbers`
-IMAGES = ("images/mscoco/images/train2014", "images/train2014")
+IMAGE_FOLDERS = ("images/mscoco/images/train2014", "images/train2014")
 """Folders of images below the data root: that of LISA and refer, and that of gRefCOCO."""
 
 
@@ -57,7 +59,7 @@ class Listing:
     """
 
     root: Path
-    """The folder that holds `images` and one folder per benchmark."""
+    """The folder that holds the images and one folder per benchmark."""
     path: Path
     """The file of referents."""
     fix: str = ""
@@ -70,8 +72,8 @@ class Listing:
 
     @cached_property
     def images(self) -> Path:
-        """The first of the folders IMAGES that exists, or the first of all if none exists."""
-        folders = [self.root / folder for folder in IMAGES]
+        """The first of IMAGE_FOLDERS that exists; the first of all if none exists."""
+        folders = [self.root / folder for folder in IMAGE_FOLDERS]
         return next((folder for folder in folders if folder.is_dir()), folders[0])
 
     def referents_of(self, split: str, *, exact: bool = False) -> Iterator[Referent]:
@@ -102,9 +104,10 @@ class Listing:
             )
 
     def _iter_checked(self) -> Iterator[Referent]:
-        """Yield every referent; a DataError if an id of a referent or a sentence comes twice."""
+        """Yield every referent; raise DataError if the id of a referent or a sentence repeats."""
         referents, sentences = _SeenNumbers("ref_id"), _SeenNumbers("sent_id")
-        for referent in self._all_referents if self.path.suffix == ".p" else self._streamed():
+        is_pickle = self.path.suffix == ".p"
+        for referent in self._all_referents if is_pickle else self._streamed():
             referents.add(referent.id, referent.where)
             for sentence in referent.sentences:
                 sentences.add(sentence.id, referent.where)
@@ -131,7 +134,7 @@ class _SeenNumbers:
 
     def __init__(self, key: str) -> None:
         self.key = key
-        self._blocks: dict[int, int] = {}
+        self._blocks: dict[int, int] = {}  # block number → bit k is set for id block * BLOCK + k
 
     def add(self, number: int, where: str) -> None:
         """Add an id; raise DataError if it was added before."""
@@ -158,7 +161,7 @@ def find_referents(folder: Path, stem: str, *, fix: str) -> Path:
 
 
 def in_split(referent_split: str, split: str) -> bool:
-    """Return True if refer.py counts a referent with the field `referent_split` to `split`.
+    """Return True if a referent whose field is `referent_split` belongs to `split`, as in refer.py.
 
     The field may contain several letters (`testAB`), and `test` matches every test split.
 
@@ -184,7 +187,7 @@ def read_referent(plain: object, where: str) -> Referent:
         raise DataError(
             f"{where}: 'ann_id'", expected="one number or several", found=repr(numbers)[:60]
         )
-    if (NOTHING in things and len(things) > 1) or len(set(things)) < len(things):
+    if (NO_OBJECT_ID in things and len(things) > 1) or len(set(things)) < len(things):
         raise DataError(
             f"{where}: 'ann_id'",
             expected="each object once, or only [-1]",
@@ -199,7 +202,7 @@ def read_referent(plain: object, where: str) -> Referent:
     return Referent(
         id=field(plain, "ref_id", int, where),
         image_id=field(plain, "image_id", int, where),
-        things=() if things == (NOTHING,) else things,
+        things=() if things == (NO_OBJECT_ID,) else things,
         split=field(plain, "split", str, where),
         sentences=tuple(sentences),
         where=where,

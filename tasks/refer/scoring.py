@@ -1,4 +1,8 @@
-"""Scores of answers to referring expressions: masks and boxes, by expression or by object."""
+"""Protocols of RefCOCO's family, for masks (`res/…`) and boxes (`rec/…`).
+
+`…/expression` scores every expression; `…/instance` is VisionReasoner's evaluation with one
+expression per object.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -43,9 +47,9 @@ def score_any_box(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> 
 
 
 def score_instance(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Return VisionReasoner's scores of a mask and, if it applies, of the boxes.
+    """Return VisionReasoner's scores of a mask, and `bbox_AP` of the boxes.
 
-    `bbox_AP` leaves out predictions that have a mask but no boxes.
+    As in its code, `bbox_AP` leaves out predictions that have a mask but no boxes.
     """
     scores = dict(REASON_SEG["seg/visionreasoner"].score(unit, predictions))
     answer = predictions[0].answer
@@ -61,7 +65,7 @@ EXPRESSION = replace(
     ceiling=Ceiling(value=1.0, tolerance=1e-9, why="LISA adds 1e-10 to the sum of the unions"),
     about="every expression; a pixel in two polygons of an object is not foreground, as in LISA",
 )
-ABOUT_BOX = Metric("bbox_AP", about="share of samples with a box of IoU > 0.5; an accuracy")
+BBOX_AP = Metric("bbox_AP", about="share of samples with a box of IoU > 0.5; an accuracy")
 
 PROTOCOLS = {
     "res/expression": EXPRESSION,
@@ -74,7 +78,7 @@ PROTOCOLS = {
         REASON_SEG["seg/visionreasoner"],
         name="res/instance",
         score=score_instance,
-        metrics=(*REASON_SEG["seg/visionreasoner"].metrics, ABOUT_BOX),
+        metrics=(*REASON_SEG["seg/visionreasoner"].metrics, BBOX_AP),
         about="VisionReasoner's sets: one expression an object, the union of its polygons",
     ),
     "rec/expression": Protocol(
@@ -96,7 +100,7 @@ PROTOCOLS = {
         score=score_any_box,
         headline="bbox_AP",
         ceiling=Ceiling(value=1.0),
-        metrics=(ABOUT_BOX,),
+        metrics=(BBOX_AP,),
         about="VisionReasoner's sets: any box counts",
     ),
 }
@@ -105,4 +109,4 @@ BOXED = {
     "res/expression-strict": "rec/expression",
     "res/instance": "rec/instance",
 }
-"""With `answer=box`, the protocol for boxes that replaces each protocol for masks."""
+"""The protocol for boxes that replaces each protocol for masks if the task has `answer=box`."""

@@ -1,4 +1,7 @@
-"""Source of a task's samples: one of several layouts of the same benchmark."""
+"""`Source` of samples for RefCOCO's family: one interface to the layouts of the same benchmark.
+
+`listing_source` is the source of refer's layout; `hub` has those of the copies.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +18,7 @@ from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One layout of a benchmark on disk: its files, and the functions that read and check them."""
+    """A benchmark's files in one layout, and the functions that read and check them."""
 
     files: tuple[Path, ...]
     samples: Callable[[], Iterable[Sample]]
@@ -68,9 +71,9 @@ def listing_source(
     *,
     exact: bool = False,
 ) -> Source:
-    """Return the source whose samples `read` builds from a split's referents.
+    """Return the source whose samples `read` makes from each referent of a split.
 
-    `exact` is that of `Listing.referents_of`.
+    For `exact`, see `Listing.referents_of`.
     """
 
     def samples() -> Iterator[Sample]:

@@ -1,4 +1,4 @@
-"""Write Parquet files as Hugging Face datasets does, for generated data."""
+"""Write sample data's tables as Parquet files with the metadata of Hugging Face `datasets`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ def write_table(
 
 
 def _types() -> "dict[str, tuple[pa.DataType, object]]":
-    """Return, by kind of column, the Arrow type and the feature in Hugging Face's metadata."""
+    """Return {type of `write_table`: (Arrow type, feature in Hugging Face's metadata)}."""
     import pyarrow as pa
 
     def value(dtype: str) -> dict[str, str]:

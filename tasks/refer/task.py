@@ -1,4 +1,4 @@
-"""Build the tasks RefCOCO, RefCOCO+ and RefCOCOg."""
+"""Build the tasks RefCOCO, RefCOCO+ and RefCOCOg from any of three layouts of their data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from harness.types import AnswerForm
 Layout: TypeAlias = Literal["auto", "refer", "visionreasoner", "lmms"]
 AnswerKind: TypeAlias = Literal["mask", "box"]
 
-SERVED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+PROTOCOLS_OF_LAYOUT: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "refer": tuple(PROTOCOLS),
         "visionreasoner": (
@@ -32,7 +32,8 @@ SERVED: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Protocols whose ground truth each layout has. `layout=auto` tries the layouts in this order.
 
-The hub's copies hold the union of an object's polygons, so they do not serve `res/expression`."""
+VisionReasoner's copies have the union of an object's polygons, so they cannot serve
+`res/expression`, in which a pixel in two polygons is background."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +71,11 @@ def refer(
     root = folder(data / "refer_seg", fix=_fix(benchmark))
     folders = _folders(root, benchmark, split, name)
     layout_name = _find_layout(folders, name) if layout == "auto" else layout
-    if name not in SERVED[layout_name]:
+    if name not in PROTOCOLS_OF_LAYOUT[layout_name]:
         raise UsageError(
             f"layout={layout_name}",
             expected=f"a layout with the ground truth of {name}",
-            found=f"one for {', '.join(SERVED[layout_name])}",
+            found=f"one for {', '.join(PROTOCOLS_OF_LAYOUT[layout_name])}",
         )
     source = _open(
         layout_name, folders[layout_name], split, split_by=split_by, name=name, fix=_fix(benchmark)
@@ -119,11 +120,14 @@ def _folders(root: Path, benchmark: Benchmark, split: str, protocol: str) -> dic
 
 def _find_layout(folders: Mapping[str, Path], protocol: str) -> str:
     """Return the first layout on disk that has the protocol's ground truth; else `refer`."""
-    available = (name for name in SERVED if protocol in SERVED[name] and folders[name].is_dir())
-    return next(available, "refer")
+    for layout, protocols in PROTOCOLS_OF_LAYOUT.items():
+        if protocol in protocols and folders[layout].is_dir():
+            return layout
+    return "refer"
 
 
 def _open(layout: str, root: Path, split: str, *, split_by: str, name: str, fix: str) -> Source:
+    """Return the source of samples of a layout in its folder `root`; `name` is the protocol's."""
     if layout == "visionreasoner":
         return copies_source(root, protocol=name, fix=fix)
     if layout == "lmms":

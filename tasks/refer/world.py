@@ -1,4 +1,8 @@
-"""Still scenes of the generated world as COCO images: ids, annotations, expressions."""
+"""Describe generated still scenes as COCO images, for writers of RefCOCO's and similar sample data.
+
+Gives scenes their ids and file names, COCO's `instances.json`, and expressions about their things.
+Boxes and polygons are in pixels.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +20,7 @@ from harness.world.raster import edges, render, visible_masks
 from harness.world.scene import SHAPES, Scene, Split
 from harness.world.shapes import World
 
-FIRST: Mapping[tuple[str, Split], int] = MappingProxyType(
+FIRST_IMAGE_ID: Mapping[tuple[str, Split], int] = MappingProxyType(
     {
         ("still", "train"): 100_000,
         ("still", "val"): 200_000,
@@ -24,26 +28,26 @@ FIRST: Mapping[tuple[str, Split], int] = MappingProxyType(
         ("count", "test"): 400_000,
     }
 )
-"""Id of the first image of each family and split."""
-PER_IMAGE = 100  # ids of objects per image
+"""Id of the first image of each family and split; an image's id is this plus its scene's index."""
+IDS_PER_IMAGE = 100  # object ids reserved for each image
 
 Part = tuple[str, Split]
-"""A family of scenes and its split."""
+"""(Family of scenes, split of the family)."""
 
 
 def number_of(scene: Scene) -> int:
     """Return the id of a scene's image."""
-    return FIRST[scene.family, scene.split] + scene.index
+    return FIRST_IMAGE_ID[scene.family, scene.split] + scene.index
 
 
 def file_name(scene: Scene, *, year: str = "train2014") -> str:
-    """Return the file name of a scene's image; before 2017 COCO's names contain the split."""
+    """Return the file name of a scene's image, in COCO's pattern of 2014, which has the split."""
     return f"COCO_{year}_{number_of(scene):012d}.jpg"
 
 
 def thing_number(scene: Scene, index: int) -> int:
     """Return the id of a scene's thing with the given index."""
-    return number_of(scene) * PER_IMAGE + index
+    return number_of(scene) * IDS_PER_IMAGE + index
 
 
 def instances(scenes: Sequence[Scene], *, name_of: Callable[[Scene], str]) -> dict[str, object]:
@@ -100,7 +104,7 @@ class Mention:
     """Expressions that refer to the same things of a scene."""
 
     scene: Scene
-    things: tuple[int, ...]
+    things: tuple[int, ...]  # indices in the scene
     texts: tuple[str, ...]
 
 
@@ -120,7 +124,8 @@ def mentions(
     """
     remaining = world.size * (4 if part[1] == "train" else 1)
     chosen: list[Mention] = []
-    for mention in islice(_rounds(world.scenes(*part), generators, name, plural), 4 * remaining):
+    rounds = _rounds(world.scenes(*part), generators, name, plural)
+    for mention in islice(rounds, 4 * remaining):
         chosen_texts = mention.texts[:remaining]
         chosen.append(Mention(mention.scene, mention.things, chosen_texts))
         remaining -= len(chosen_texts)
@@ -133,16 +138,16 @@ def _rounds(
     scenes: Sequence[Scene], generators: Sequence[Generator], name: str, plural: bool
 ) -> Iterator[Mention]:
     """Yield the first mention of each scene, then the second of each, and so on."""
-    mentions = {scene.id: list(_all_mentions(scene, generators, name, plural)) for scene in scenes}
-    while any(mentions.values()):
-        for options in mentions.values():
-            if options:
-                yield options.pop(0)
+    remaining = {scene.id: list(_all_mentions(scene, generators, name, plural)) for scene in scenes}
+    while any(remaining.values()):
+        for mentions_of_scene in remaining.values():
+            if mentions_of_scene:
+                yield mentions_of_scene.pop(0)
 
 
 @lru_cache(maxsize=4096)
 def _questions_of(generator: Generator, scene: Scene) -> tuple[Question, ...]:
-    """Return all questions of a kind about a scene; cached, because several benchmarks use them."""
+    """Return a generator's questions about a scene; cached, because several benchmarks use them."""
     return tuple(generator(scene))
 
 

@@ -1,4 +1,4 @@
-"""Write still scenes in the three layouts of RefCOCO, RefCOCO+ and RefCOCOg.
+"""Write sample data: generated still scenes in the three layouts of RefCOCO, RefCOCO+ and RefCOCOg.
 
 The layouts are that of the package `refer` (`refs(….)p` and `instances.json`), VisionReasoner's
 copy on the hub (Parquet with masks), and lmms-lab's copy on the hub (Parquet with boxes).
@@ -27,21 +27,21 @@ from harness.world.language import Generator
 from harness.world.raster import edges, visible_masks
 from harness.world.shapes import World
 
-GAME: Mapping[str, Part] = {
+TWO_TEST_SETS: Mapping[str, Part] = {
     "train": ("still", "train"),
     "val": ("still", "val"),
     "testA": ("still", "test"),
     "testB": ("count", "test"),
 }
-"""World families and splits of a benchmark whose test set has two parts."""
-PLAIN: Mapping[str, Part] = {
+"""(World family, world split) of each split of a benchmark with `testA` and `testB`."""
+ONE_TEST_SET: Mapping[str, Part] = {
     "train": ("still", "train"),
     "val": ("still", "val"),
     "test": ("still", "test"),
 }
-"""World families and splits of a benchmark with one test set."""
+"""(World family, world split) of each split of a benchmark with one test set."""
 
-COPY = {
+COPY_COLUMNS = {
     "image": "image",
     "text": "string",
     "mask": "masks",
@@ -52,7 +52,7 @@ COPY = {
     "img_width": "int32",
 }
 """Columns of VisionReasoner's copies, with their types in `tables`."""
-LMMS = {
+LMMS_COLUMNS = {
     "question_id": "string",
     "image": "image",
     "question": "string",
@@ -63,7 +63,7 @@ LMMS = {
     "file_name": "string",
 }
 """Columns of lmms-lab's copies, with their types in `tables`."""
-REQUEST = "Please carefully observe the area circled in the image and come up with a caption"
+LMMS_QUESTION = "Please carefully observe the area circled in the image and come up with a caption"
 
 Mentions = Mapping[str, Sequence[Mention]]
 """Mentions by split of the benchmark."""
@@ -86,7 +86,8 @@ def write_refer(
         root: The data root.
         benchmark: Names and folders of the benchmark.
         generators: Generators of the expressions.
-        divided: For each `split_by` (such as `unc`), the parts of the world by split.
+        divided: For each `split_by` (the annotators of a division into splits, such as `unc`), the
+            parts of the world by split.
         copied: Splits of the first `split_by` that are also written in the hub's two layouts.
         plain: Write JSON files of referents instead of pickles.
     """
@@ -96,7 +97,7 @@ def write_refer(
         for splits in divided.values()
         for part in splits.values()
     }
-    scenes = list(
+    scenes = list(  # each once, although several mentions may be about it
         {
             mention.scene.id: mention.scene
             for part in mentions_of_part.values()
@@ -122,7 +123,7 @@ def write_refer(
             _lmms_row(mention, number)
             for number, mention in enumerate(mentions_of_part[first_splits[split]])
         ]
-        write_table(refer_root / "lmms-lab" / benchmark.boxes, split, rows, LMMS)
+        write_table(refer_root / "lmms-lab" / benchmark.boxes, split, rows, LMMS_COLUMNS)
 
 
 def write_json(path: Path, plain: object) -> None:
@@ -164,14 +165,14 @@ def sentence(number: int, text: str) -> dict[str, object]:
 
 
 def _write_copies(folder: Path, group: Sequence[Mention]) -> None:
-    """Write VisionReasoner's two copies: with each object's first expression, and with all."""
+    """Write VisionReasoner's two copies: one row per object (its first expression), and `_all`."""
     all_expressions = [(mention, text) for mention in group for text in mention.texts]
     first_expressions = [(mention, mention.texts[0]) for mention in group]
     for target, pairs in (
         (folder, first_expressions),
         (folder.with_name(f"{folder.name}_all"), all_expressions),
     ):
-        write_table(target, "test", [_copy_row(*pair) for pair in pairs], COPY)
+        write_table(target, "test", [_copy_row(*pair) for pair in pairs], COPY_COLUMNS)
 
 
 def _copy_row(mention: Mention, text: str) -> dict[str, object]:
@@ -197,7 +198,7 @@ def _lmms_row(mention: Mention, number: int) -> dict[str, object]:
     return {
         "question_id": str(number),
         "image": image(scene, file_name(scene)),
-        "question": REQUEST,
+        "question": LMMS_QUESTION,
         "answer": list(mention.texts),
         "segmentation": [],
         "bbox": [float(x1), float(y1), float(x2 - x1), float(y2 - y1)],

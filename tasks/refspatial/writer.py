@@ -1,4 +1,4 @@
-"""Write still scenes in the hub's tables of RefSpatial-Bench."""
+"""Write sample data: still scenes as the Hugging Face tables of RefSpatial-Bench."""
 
 from collections.abc import Mapping
 from pathlib import Path

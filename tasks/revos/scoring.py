@@ -1,6 +1,6 @@
-"""The protocols of ReVOS: J, F, A and R of each type of expression, and means over two types.
+"""The protocols of ReVOS: J, F, A and R (see ABOUT) for each type of expression, and means of two.
 
-The two protocols differ in the value of predicted pixels, on which A and R depend.
+The two protocols differ in the value of predicted pixels, 255 or 1, on which A and R depend.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from harness.types import Prediction, Sample
 TYPES = ("referring", "reasoning", "hallucination")
 """Types of expressions, by their `type_id`."""
 
-COUNTED = TYPES[:2]
+AVERAGED_TYPES = TYPES[:2]
 """Types over which the official script averages."""
 NAMES = ("J", "F", "A", "R")
 ABOUT = {
@@ -29,9 +29,9 @@ ABOUT = {
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, form: Form) -> Scores:
     """Return J, F, A and R of one expression, each from 0 to 1, under the names of its type.
 
-    As tools/eval_revos.py of VISA (ec158fd) for the form `visa255`, and of Sa2VA (9832e1a) for
-    `binary`, whose percentages are rounded to two places. A failure scores 0 in all four, as
-    unreadable masks do in the official scripts; "no target" counts as empty masks.
+    They are those of tools/eval_revos.py of VISA (ec158fd) for the form `visa255`, and of Sa2VA
+    (9832e1a) for `binary`, with percentages rounded to two decimals. A failure scores 0 in all
+    four, as unreadable masks do in the official scripts; "no target" counts as empty masks.
     """
     (sample,), (prediction,) = unit, predictions
     type_name = sample.categories["type"]
@@ -48,7 +48,10 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, form: Fo
 
 
 def metrics(
-    names: Sequence[str] = NAMES, types: Sequence[str] = TYPES, *, counted: Sequence[str] = COUNTED
+    names: Sequence[str] = NAMES,
+    types: Sequence[str] = TYPES,
+    *,
+    counted: Sequence[str] = AVERAGED_TYPES,
 ) -> tuple[Metric, ...]:
     """Return the metrics: each name for each type, its mean over the types `counted`, and J&F."""
     means = [

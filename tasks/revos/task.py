@@ -1,8 +1,9 @@
 """ReVOS (Yan et al., 2024): masks for referring expressions and reasoning questions about videos.
 
-A third type of expressions, "hallucination", has no target. `meta_expressions_valid_.json` lists
-videos, frames and expressions; `mask_dict.json` has the masks of all splits,
-`mask_dict_foreground.json` the union of all objects of each video:
+A third type of expressions, "hallucination", has no target. Ref-SAV has the same layout of files
+(`video_format`). `meta_expressions_valid_.json` lists videos, frames and expressions;
+`mask_dict.json` has the masks of all splits by annotation id, `mask_dict_foreground.json` the union
+of all objects of each video:
 
     {"videos": {"OVIS/abc123": {"height": 720, "width": 1280, "frames": ["img_0000001"],
        "expressions": {"0": {"exp": "Which animal would win the race?", "obj_id": [1],
@@ -35,12 +36,12 @@ FOREGROUND = "mask_dict_foreground.json"
 
 @dataclass(frozen=True, slots=True)
 class Layout(VideoList):
-    """The videos of a split with the files of masks; entries are read one at a time."""
+    """The videos of a split and the files of their masks; entries are read one at a time."""
 
     masks: TrackFile
     """Tracks of run-lengths by annotation id."""
     foreground: TrackFile | None
-    """Union of all objects by video; None: there is no such file."""
+    """Union of all objects of each video; None: there is no such file."""
     types: tuple[str, ...] = TYPES
     """Types of expressions, by their `type_id`."""
 
@@ -115,7 +116,7 @@ def _of_video(layout: Layout, name: str, video: object) -> Iterator[Sample | Dat
 
 
 def _open_film(layout: Layout, name: str, video: object) -> Media:
-    """Open a video; a placeholder has the size in its entry."""
+    """Open a video's frames; a placeholder for lost frames has the size in the video's entry."""
     where = layout.where(name)
     height, width = (field(video, side, int, where) for side in ("height", "width"))
     check_size(height, width, f"{where}:")
@@ -123,7 +124,7 @@ def _open_film(layout: Layout, name: str, video: object) -> Media:
 
 
 def _categories(layout: Layout, expression: object, where: str) -> dict[str, str]:
-    """Return the type of an expression, and its number of objects: none, one or several."""
+    """Return an expression's categories: its `type`, and its `objects`, none, one or several."""
     type_id = field(expression, "type_id", int, where)
     if type_id not in range(len(layout.types)):
         type_names = (f"{object_count} ({name})" for object_count, name in enumerate(layout.types))
@@ -143,7 +144,10 @@ class GroundTruth:
         self._foreground: tuple[Rle, ...] | None = None
 
     def target(self, expression: object, where: str) -> Target:
-        """Return the masks of an expression's objects, their union, and the video's foreground."""
+        """Return an expression's target: its objects' masks, their union, the video's foreground.
+
+        For an expression without objects, `extra["objects"]` has the empty union.
+        """
         tracks = [
             self._track(annotation) for annotation in field(expression, "anno_id", list, where)
         ]
@@ -153,7 +157,7 @@ class GroundTruth:
         return Target(answer=Answer(masks=masks, instances=objects), extra=extra)
 
     def foreground(self) -> tuple[Rle, ...]:
-        """Return the union of all objects of the video in each frame, if possible by its file."""
+        """Return the union of all objects in each frame, from its file if there is one."""
         if self._foreground is None:
             masks = self._layout.foreground
             self._foreground = self._union() if masks is None else self._select(masks)

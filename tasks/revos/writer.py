@@ -1,6 +1,6 @@
-"""Write video scenes in the layout of ReVOS: frames, expressions, and two files of masks.
+"""Write sample data: video scenes in the layout of ReVOS (frames, expressions, two mask files).
 
-Expressions are referring and reasoning in turns; the third of a video has no referent.
+Expressions are alternately referring and reasoning; the third of a video has no referent.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,8 +28,8 @@ from harness.world.shapes import Example, World
 SPLIT_NAMES: Mapping[str, Split] = MappingProxyType({"train": "train", "valid": "val"})
 """The world's split for each split of the benchmark."""
 
-ABSENT = 2
-"""Index of the expression of a video that has no referent."""
+ABSENT_INDEX = 2
+"""Index of the expression without a referent among those of a video."""
 
 
 def write(world: World, root: Path) -> None:
@@ -44,6 +44,8 @@ def write(world: World, root: Path) -> None:
             video = f"shapes/{video_name(scene)}"
             write_sampled_frames(scene, folder / "JPEGImages" / video)
             videos[video] = video_entry(example, first_annotation=len(masks))
+            # Indices of the things that expressions are about; annotation ids are counted on from
+            # video to video.
             used = {
                 annotation - len(masks)
                 for expression in videos[video]["expressions"].values()
@@ -58,7 +60,7 @@ def write(world: World, root: Path) -> None:
 
 
 def video_entry(
-    example: Example, *, first_annotation: int, absent: int | None = ABSENT
+    example: Example, *, first_annotation: int, absent: int | None = ABSENT_INDEX
 ) -> dict[str, Any]:
     """Return the entry of one video; its annotation ids are counted from `first_annotation`.
 
@@ -93,7 +95,9 @@ def video_entry(
 def fitting(
     scene: Scene, question: Question, *, reasoning: bool, earlier_texts: Collection[object]
 ) -> Question:
-    """Return the question if it has the wanted type and a new text; else another one that has.
+    """Return the question if it has the wanted type and a new text, else another that has both.
+
+    If there is no such question, the given one is returned.
 
     A question is of the type "reasoning" if it is a full sentence.
     """
@@ -119,7 +123,7 @@ def absent_phrase(scene: Scene) -> str:
 
 
 def foreground_entry(scene: Scene, used: set[int]) -> dict[str, object]:
-    """Return the union of the things that expressions refer to, and its share of each frame."""
+    """Return the entry of a video's foreground: the union of the things with the indices `used`."""
     masks = joint_masks(scene, sorted(used), sampled_frames(scene))
     pixels = scene.width * scene.height
     return {

@@ -1,8 +1,7 @@
-"""ReVSI: VSI-Bench's questions again, with ground truth of exactly the frames that are shown.
+"""ReVSI: VSI-Bench's questions, with ground truth for exactly the frames that are shown.
 
-Each question exists for videos of 16, 32 or 64 frames, or of all; its true answer may differ.
-
-A row of `<budget>_frame/test-*.parquet`, and the video `<budget>_frame/<scene_id>.mp4`:
+Each question exists for videos of 16, 32 or 64 frames (the budget), or of all; its true answer may
+differ. A row of `<budget>_frame/test-*.parquet` belongs to `<budget>_frame/<scene_id>.mp4`:
 
     {"scene_id": "scene0011_00", "num_frames": "16", "question_type": "object_counting_single",
      "question": "…", "options": null, "ground_truth": "4"}
@@ -21,7 +20,7 @@ from harness.tasks.qa.task import Videos, table_task
 from harness.tasks.vsi_bench.task import official_value, reads_official, reads_strict, strict_value
 from harness.types import AnswerForm, Prediction, Sample
 
-DIRECTIONS = tuple(f"{way}_{how}" for how in ("easy", "hard") for way in ("forward", "backward"))
+DIRECTIONS = ("forward_easy", "backward_easy", "forward_hard", "backward_hard")
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "object_abs_distance": (),
     "object_size_estimation": (),
@@ -31,8 +30,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "object_counting": ("object_counting_single", "object_counting_multiple"),
     "room_size_estimation": ("room_size_estimation_single", "room_size_estimation_multiple"),
 }
-"""Types of questions, in the order in which the official code sums them, with their kinds: the
-score of a type is the mean over its kinds. A type without kinds is its own."""
+"""Types of questions, in the order in which the official code sums them, with their kinds. A type's
+score is the mean over its kinds; a type without kinds is scored by itself."""
 KINDS = tuple(kind for name, kinds in GROUPS.items() for kind in kinds or (name,))
 FIELDS = Fields(
     id="{scene_id}/{_index}",
@@ -56,7 +55,7 @@ def revsi(
     """One sample per question; statistics cluster by video.
 
     Args:
-        split: How many frames the videos have. The right answers differ between splits, so a model
+        split: Number of frames of the videos. The right answers differ between splits, so a model
             has to see all frames of its split, and there is no `frames=`.
         protocol: `revsi/lmms` or `revsi/strict`.
     """
@@ -85,7 +84,7 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: 
 
 
 def read(sample: Sample, text: str, *, strict: bool) -> object:
-    """Return the letter or the number that a protocol reads in a response; None: it reads none."""
+    """Return what VSI-Bench's reader finds in the stripped response; None if it finds nothing."""
     return (reads_strict if strict else reads_official)(sample, text.strip())
 
 
@@ -107,5 +106,4 @@ PROTOCOLS = official_and_strict(
     official="lmms-eval: the text before the first space counts",
     strict="only a stated letter, or the only number in a response",
 )
-LMMS = PROTOCOLS["revsi/lmms"]
-PROTOCOLS = with_whole_responses(LMMS) | PROTOCOLS
+PROTOCOLS = with_whole_responses(PROTOCOLS["revsi/lmms"]) | PROTOCOLS

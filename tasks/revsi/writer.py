@@ -1,6 +1,6 @@
-"""Write videos of the generated world in the layout of ReVSI: each kind of question, two budgets.
+"""Write sample data: generated videos in the layout of ReVSI, with each kind of question.
 
-True counts differ between the budgets of frames, as in ReVSI.
+There are two budgets of frames; true counts differ between them, as in ReVSI.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from harness.tasks.video_qa.writing import write_table
 from harness.world.scene import Scene
 from harness.world.shapes import World
 
-ASKED = {
+QUESTION_OF_PREFIX = {
     "object_abs_distance": shapes.distance,
     "object_size_estimation": shapes.width,
     "route_planning": shapes.route,
@@ -23,7 +23,7 @@ ASKED = {
     "object_counting": shapes.count,
     "room_size_estimation": shapes.room,
 }
-"""Function that asks a question, by the beginning of its kind."""
+"""Function that asks a question, by the prefix of the question's kind."""
 BUDGETS = ("16", "all")
 
 
@@ -40,7 +40,7 @@ def write(world: World, root: Path) -> None:
 
 def _row(scene: Scene, kind: str, budget: str) -> dict[str, object]:
     """Return the row of a question about a scene."""
-    (ask,) = [function for name, function in ASKED.items() if kind.startswith(name)]
+    (ask,) = [ask for prefix, ask in QUESTION_OF_PREFIX.items() if kind.startswith(prefix)]
     question = ask(scene)
     more = 1.0 if kind.startswith("object_counting") and budget == "all" else 0.0
     is_number = question.is_number

@@ -1,11 +1,12 @@
-"""RoboSpatial-Home: 350 questions about rooms, for a point in free space, or for yes or no.
+"""RoboSpatial-Home: 350 questions about rooms, answered by a point in free space or by yes or no.
 
 An entry of `annotations.json`, as the official `download_benchmark.py` writes it:
 
     {"category": "context", "question": "…", "answer": "[(0.31, 0.52), (0.40, 0.52), …]",
      "img": "images/img_context_0.png", "depth_image": "…", "mask": "…"}
 
-The answer is a polygon with coordinates (x, y) in shares of the image's sides, or `yes` or `no`.
+The answer is a polygon that the point must lie in, with coordinates (x, y) as shares of the image's
+width and height, or `yes` or `no`.
 """
 
 import json
@@ -69,7 +70,7 @@ def robospatial(
 
 
 def _question(row: Mapping[str, object], where: str, root: Path) -> Question:
-    """Return the question of an entry; with a polygon, its true answer is a point inside."""
+    """Return the question of an entry; if it has a polygon, its true answer is a point inside."""
     answer = text(row, "answer", where).strip().lower()
     question = FIELDS.read_record({**row, "answer": answer}, where, root)
     if answer in ("yes", "no"):
@@ -82,7 +83,7 @@ def _question(row: Mapping[str, object], where: str, root: Path) -> Question:
 
 
 def _polygon(value: str, where: str) -> list[tuple[float, float]]:
-    """Return the corners in a text such as `[(0.3, 0.5), …]`."""
+    """Parse the corners (x, y), as shares of the sides, of a text such as `[(0.3, 0.5), …]`."""
     try:
         plain = json.loads(value.replace("(", "[").replace(")", "]"))
         corners = [(float(x), float(y)) for x, y in plain]
@@ -94,25 +95,26 @@ def _polygon(value: str, where: str) -> list[tuple[float, float]]:
 
 
 def inner_point(polygon: Sequence[tuple[float, float]], where: str) -> Point:
-    """Return a point well inside the polygon.
+    """Return a point well inside the polygon, in the polygon's coordinates.
 
-    Horizontal lines halfway between neighbouring heights of corners are cut by the polygon into
-    segments. The point is the middle of the inner segment with the most room, which is the smaller
-    of its length and of the distance of the two heights.
+    Between each two neighbouring y of corners, the horizontal line halfway is cut by the polygon
+    into segments. The point is the middle of the inner segment with the most room: the smaller of
+    its length and the distance between the two y.
 
     Raises:
         DataError: nothing lies inside.
     """
-    heights = sorted({y for _, y in polygon})
+    corner_ys = sorted({y for _, y in polygon})
     edges = list(zip(polygon, [*polygon[1:], polygon[0]], strict=True))
     best: tuple[float, Point] | None = None
-    for low, high in pairwise(heights):
+    for low, high in pairwise(corner_ys):
         y = (low + high) / 2
         crossings = sorted(
             x1 + (x2 - x1) * (y - y1) / (y2 - y1)
             for (x1, y1), (x2, y2) in edges
             if (y1 > y) != (y2 > y)
         )
+        # A line enters the polygon at every other crossing, and leaves it at the next.
         for left, right in zip(crossings[::2], crossings[1::2], strict=True):
             point, room = Point((left + right) / 2, y), min(right - left, high - low)
             if in_polygon(point, polygon) and (best is None or room > best[0]):
@@ -123,13 +125,13 @@ def inner_point(polygon: Sequence[tuple[float, float]], where: str) -> Point:
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Return the accuracy by `evaluate_answer`, in all and of the question's category.
+    """Return the accuracy as `evaluate_answer`, under `accuracy` and the question's category.
 
-    The first point must lie in the polygon, or the response begin with the true yes or no.
+    The first point must lie in the polygon, or the response must begin with the true yes or no.
     """
     sample, target, prediction = single_answer(unit, predictions)
     if (polygon := target.extra.get("polygon")) is not None:
-        points = FORMS.points_of(sample, prediction, (1, 1)) or ()
+        points = FORMS.points_of(sample, prediction, (1, 1)) or ()  # as shares, like the polygon
         right = any(in_polygon(point, polygon) for point in points[:1])
     else:
         response = (answer_text(prediction) or "").strip().lower()

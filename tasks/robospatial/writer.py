@@ -1,4 +1,4 @@
-"""Write scenes in the layout of RoboSpatial's `download_benchmark.py`."""
+"""Write sample data: still scenes in the layout of RoboSpatial's `download_benchmark.py`."""
 
 from pathlib import Path
 
@@ -6,12 +6,12 @@ from harness.tasks.pointing.writing import Pointed, pointed
 from harness.tasks.refer.writer import write_json
 from harness.world.shapes import World
 
-SHARE = 0.25
+MARGIN_SHARE = 0.25
 """Margin of the polygon within the region's box, on each side, as a share of the box's side."""
 
 
 def write(world: World, root: Path) -> None:
-    """Write `root/robospatial/annotations.json` and `images`: each scene asked in three ways."""
+    """Write `root/robospatial/annotations.json` and `images`: three questions per scene."""
     folder, entries = root / "robospatial", []
     for example in pointed(world, "test"):
         name, text = f"images/img_context_{example.scene.index}.png", example.question.text
@@ -32,7 +32,7 @@ def _polygon(example: Pointed) -> str:
     height, width = example.region.shape
     left, top, right, bottom = example.box
     x1, y1, x2, y2 = left / width, top / height, right / width, bottom / height
-    margin_x, margin_y = SHARE * (x2 - x1), SHARE * (y2 - y1)
+    margin_x, margin_y = MARGIN_SHARE * (x2 - x1), MARGIN_SHARE * (y2 - y1)
     x1, y1, x2, y2 = x1 + margin_x, y1 + margin_y, x2 - margin_x, y2 - margin_y
     corners = ((x1, y1), (x2, y1), (x2, y2), (x1, y2))
     return "[" + ", ".join(f"({x:.4f}, {y:.4f})" for x, y in corners) + "]"

@@ -20,13 +20,13 @@ Labels = NDArray[np.uint8]
 
 
 def read_labels(path: Path, *, file_kind: str = "annotation") -> Labels:
-    """Return the values of a palette or grey PNG: the palette's indices, not its colours.
+    """Return the pixel values of a palette PNG (indices, not colours) or a grey PNG.
 
     A colour image with three equal channels is read as grey.
 
     Args:
         path: The file.
-        file_kind: Name of the kind of file in messages.
+        file_kind: Word for the file in messages, such as "annotation".
 
     Raises:
         DataError: the file is missing, damaged, or a colour image.
@@ -58,7 +58,7 @@ def sized_labels(path: Path, size: tuple[int, int], *, file_kind: str = "annotat
 def label_tracks(
     paths: Sequence[Path], *, size: tuple[int, int], known_numbers: Collection[int] | None = None
 ) -> dict[int, tuple[Rle, ...]]:
-    """Return each object's masks, one per frame, by number; a mask is empty without the object.
+    """Return {object's number: masks, one per frame}; masks are empty where the object is absent.
 
     Args:
         paths: The annotation of each frame.

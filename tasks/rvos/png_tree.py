@@ -1,4 +1,4 @@
-"""Read predictions from trees of PNG files.
+"""Read predictions for referring video segmentation from trees of PNG files (`--format png-tree`).
 
 VISA, Sa2VA, MeViS and ReferFormer write `root/<video>/<expression>/<frame>.png`, where nonzero is
 foreground. For Ref-DAVIS17 ReferFormer writes `root/anno_<annotator>/<video>/<frame>.png`, where a
@@ -23,7 +23,7 @@ ANNOTATORS = ("1, first frame", "1, full video", "2, first frame", "2, full vide
 ANNOTATIONS = "Annotations"
 """Optional folder between the root and the videos, as in zips for evaluation servers."""
 
-SHOWN = 3  # names of files in a message
+MAX_NAMES = 3  # file names in a message
 
 
 def png_tree(
@@ -87,7 +87,7 @@ def _no_folder(root: Path, pattern: str) -> DataError:
 def label_tree(
     root: Path, samples: Iterable[Sample], *, allow_extra: bool = False
 ) -> Iterator[Prediction]:
-    """Yield the predictions for Ref-DAVIS17 from images of numbers, as ReferFormer writes them.
+    """Yield the predictions for Ref-DAVIS17 from images of expression numbers, as of ReferFormer.
 
     In `root/anno_<a>/<video>/<frame>.png` the value k ≥ 1 marks the pixels of the k-th expression
     of annotator a (from 0) for the video. The samples of a video and annotator must follow each
@@ -98,9 +98,10 @@ def label_tree(
             numbered from 0 or 2.
     """
     sample_folders: set[Path] = set()
+    # Of the folders with several expressions, those without a pixel of the last or the first one:
+    # if that is all of them, the expressions are numbered from 0 or from 2.
     folders = multiple = without_last = without_first = 0
-    key = _video_and_annotator
-    for (video, annotator), members in groupby(samples, key=key):
+    for (video, annotator), members in groupby(samples, key=_video_and_annotator):
         unit = list(members)
         folder = path_inside(root / f"anno_{annotator}", video)
         sample_folders.add(folder)
@@ -109,11 +110,10 @@ def label_tree(
             continue
         folders += 1
         frame_labels = list(_read_numbered(folder, unit, allow_extra))
-        multiple += len(unit) > 1
-        without_last += (
-            len(unit) > 1 and max(int(labels.max()) for labels in frame_labels) == len(unit) - 1
-        )
-        without_first += len(unit) > 1 and not any((labels == 1).any() for labels in frame_labels)
+        if len(unit) > 1:
+            multiple += 1
+            without_last += max(int(labels.max()) for labels in frame_labels) == len(unit) - 1
+            without_first += not any((labels == 1).any() for labels in frame_labels)
         for number, sample in enumerate(unit, start=1):
             masks = tuple(Rle.from_array(labels == number) for labels in frame_labels)
             yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
@@ -154,7 +154,7 @@ def _video_and_annotator(sample: Sample) -> tuple[str, int]:
 
 
 def _read_numbered(folder: Path, unit: Sequence[Sample], allow_extra: bool) -> Iterator[Labels]:
-    """Yield the values of each frame; DataError if one is above the number of expressions."""
+    """Yield the labels of each frame; DataError if one is above the number of expressions."""
     for labels in _images(folder, unit[0], allow_extra):
         if (limit := int(labels.max())) > len(unit):
             raise DataError(
@@ -170,7 +170,7 @@ def _read_numbered(folder: Path, unit: Sequence[Sample], allow_extra: bool) -> I
 def _images(
     folder: Path, sample: Sample, allow_extra: bool, *, several: bool = True
 ) -> Iterator[Labels]:
-    """Yield the values of the frames' images, in the order of the frames.
+    """Yield the pixel values of a sample's images, in the order of its frames.
 
     With `several=False`, a grey image with several nonzero values is refused.
     """
@@ -221,12 +221,13 @@ def _refuse_several(path: Path, labels: Labels) -> None:
 
 
 def _some_names(paths: Sequence[Path]) -> str:
-    """Return the first SHOWN names, followed by `…` if there are more."""
-    names = ", ".join(path.name for path in paths[:SHOWN]) or "none"
-    return f"{names}, …" if len(paths) > SHOWN else names
+    """Return the first MAX_NAMES names, followed by `…` if there are more."""
+    names = ", ".join(path.name for path in paths[:MAX_NAMES]) or "none"
+    return f"{names}, …" if len(paths) > MAX_NAMES else names
 
 
 def _missing_failure(sample: Sample, folder: Path, root: Path) -> Prediction:
+    """Return the failed prediction of a sample without a folder."""
     message = f"no folder {folder.relative_to(root)} in {root.name}"
     return Prediction(
         query_id=sample.query.id, failure=Failure(FailureKind.INFRASTRUCTURE, message)

@@ -1,4 +1,8 @@
-"""The protocol `rvos/mevis`: J and F of each expression over its frames, then over expressions."""
+"""The protocol `rvos/mevis`, which most tasks of referring video segmentation use.
+
+J (region similarity, IoU) and F (boundary measure) are means over an expression's frames, then over
+expressions.
+"""
 
 from collections.abc import Sequence
 
@@ -18,7 +22,7 @@ def ground_truth_of(sample: Sample) -> tuple[Rle, ...]:
 
 
 def predicted_masks(answer: Answer | None, like: Sequence[Rle]) -> tuple[Rle, ...]:
-    """Return the masks of an answer; without masks, empty ones of the sizes of `like`."""
+    """Return the masks of an answer, or empty masks of the sizes of `like` if it has none."""
     if answer is not None and answer.masks is not None:
         return answer.masks
     return tuple(Rle.empty(mask.height, mask.width) for mask in like)
@@ -39,9 +43,10 @@ def score(
     if prediction.answer is None:
         return {"J": Mean(0.0), "F": Mean(0.0)}
     ground_truth = ground_truth_of(sample)
-    true_and_predicted = ground_truth, predicted_masks(prediction.answer, ground_truth)
+    all_predicted = predicted_masks(prediction.answer, ground_truth)
     frame_indices = range(len(ground_truth)) if frames is None else frames
-    true, predicted = ([masks[frame] for frame in frame_indices] for masks in true_and_predicted)
+    true = [ground_truth[frame] for frame in frame_indices]
+    predicted = [all_predicted[frame] for frame in frame_indices]
     return {
         "J": Mean(float(region_similarity(true, predicted).mean())),
         "F": Mean(float(boundary_f_measure(true, predicted).mean())),

@@ -1,4 +1,7 @@
-"""Write the zip for evaluation servers: `video/expression/frame.png`, 8-bit grey, 0 or 255."""
+"""Write predictions for the evaluation servers of MeViS and Ref-YouTube-VOS.
+
+The zip has `video/expression/frame.png`, 8-bit grey images with the values 0 and 255.
+"""
 
 import io
 import zipfile
@@ -14,7 +17,7 @@ from harness.masks import BoolArray
 from harness.store.atomic import writing
 from harness.types import Prediction, Sample
 
-EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that equal predictions give equal bytes
+FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that equal predictions give equal bytes
 
 
 def write_submission(
@@ -33,7 +36,7 @@ def write_submission(
         videos: Entries with the list `frames`, by name of the video.
         pairs: Samples, whose ids are `video/expression`, with their predictions.
         folder: Folder of the zip.
-        prefix: Folder in the zip before each name, such as `Annotations/`.
+        prefix: Put before each file name in the zip, such as `Annotations/`.
 
     Raises:
         StoreError: the file cannot be written.
@@ -57,7 +60,7 @@ def write_submission(
 
 def _member(name: str) -> zipfile.ZipInfo:
     """Return the header of a file in the archive, with a fixed date and fixed permissions."""
-    member = zipfile.ZipInfo(name, EPOCH)
+    member = zipfile.ZipInfo(name, FIXED_DATE)
     member.create_system = 3  # Unix
     member.external_attr = 0o644 << 16
     return member

@@ -1,4 +1,8 @@
-"""Samples and checks that all benchmarks with expressions about videos share."""
+"""Make tasks of referring video segmentation: samples and checks that these benchmarks share.
+
+MeViS, Ref-YouTube-VOS, Ref-DAVIS17, ReVOS and others give a `VideoFormat` the functions that read
+their files, and get the task from it.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +27,7 @@ class VideoFormat:
     read: Callable[[str, object], Iterable[Sample | DataError]]
     """Yields the samples of a video, or their errors, from the video's name and entry."""
     indices: tuple[JsonIndex, ...] = ()
-    """Further files. If one is damaged, the check reports only the first such file."""
+    """Files besides the layout's. The check reports only the first of them that is damaged."""
     labels: Callable[[str, object], Iterable[Path]] = lambda name, video: ()
     """Returns the annotation files that a video must have."""
     fault: Callable[[Sample], str | None] = lambda sample: None
@@ -80,7 +84,7 @@ class VideoFormat:
             yield self._problem(error)
 
     def _problems_of_video(self, name: str, video: object) -> Iterator[Problem]:
-        """Yield a video's missing or damaged files, or without these the faults of its samples."""
+        """Yield a video's missing or damaged files or, if there are none, its samples' faults."""
         if missing := faults_of(self.layout.paths(name, video), self.labels(name, video)):
             yield from missing
             return
@@ -90,12 +94,13 @@ class VideoFormat:
             )
 
     def _problem(self, error: DataError) -> Problem:
-        """Return an error as a problem of the further file that it names, or else of the list."""
+        """Return an error as a problem of the file of `indices` that it names, else of the list."""
         paths = (str(index.file.path) for index in self.indices)
         matches = (path for path in paths if f"{path}," in str(error))
         return Problem(next(matches, str(self.layout.meta)), str(error))
 
     def _faults(self, sample: Sample) -> Iterator[Problem]:
+        """Yield the `fault` of a sample, if it has one, as a problem."""
         if message := self.fault(sample):
             yield Problem(f"sample {sample.id!r}", message)
 

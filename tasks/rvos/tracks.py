@@ -1,4 +1,8 @@
-"""Read masks by annotation id: a list with one run-length per frame, null without the object."""
+"""Read the masks of objects in videos from JSON, for MeViS, ReVOS and Ref-SAV.
+
+A file has, by annotation id, a list with one run-length per frame, null in frames without the
+object.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +20,7 @@ def object_track(
     frames: int,
     where: str,
 ) -> list[Rle | None]:
-    """Check one object's masks and return them; None for a frame without the object.
+    """Return one object's masks after a check; None for a frame without the object.
 
     Args:
         masks: Lists of run-lengths by annotation id.
@@ -58,7 +62,7 @@ def sized(mask: Rle, size: tuple[int, int], where: str) -> Rle:
 def union_of_tracks(
     tracks: Iterable[Sequence[Rle | None]], *, size: tuple[int, int], frames: int
 ) -> tuple[Rle, ...]:
-    """Return the union of the objects' masks in each frame; empty masks without objects."""
+    """Return the union of the objects' masks in each frame; it may be empty."""
     width, height = size
     masks = [Rle.empty(height, width)] * frames
     for track in tracks:

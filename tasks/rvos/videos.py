@@ -1,4 +1,8 @@
-"""Videos that are stored as one image per frame: list their files, and open them as media."""
+"""List and open videos that are stored as one image per frame, for video segmentation tasks.
+
+`VideoList` finds the files of a benchmark's videos, `film` opens them, and `faults_of` and others
+check them.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +26,7 @@ class VideoList:
     root: Path
     """The folder that contains the folder `images`."""
     meta: Path
-    """The file; its `videos` hold an entry with `frames` for each video."""
+    """The JSON file; its `videos` have, for each video, an entry with the list `frames`."""
     videos: Mapping[str, Any]
     """The entries, by name of the video."""
     _: KW_ONLY
@@ -50,9 +54,9 @@ def videos_of(meta: Path) -> JsonIndex:
 
 
 def expression_sample(id: str, text: str, media: Media, **fields: Any) -> Sample:
-    """Return the sample of an expression about a video; `others` are further fields of `Sample`.
+    """Return the sample of an expression about a video; `fields` are further fields of `Sample`.
 
-    White space is normalised as by the official readers; the case is kept, which they lower.
+    White space is normalised as by the official readers. Unlike them, it keeps the letter case.
     """
     text, forms = " ".join(text.split()), (AnswerForm.MASK_TRACK,)
     query = Query(id=query_id(id), text=text, media=(media,), forms=forms)
@@ -87,7 +91,8 @@ def film(paths: Sequence[Path], *, size: Callable[[], tuple[int, int]]) -> Media
 
     Args:
         paths: One image per frame.
-        size: Returns the placeholder's (width, height) if no frame can be read.
+        size: Function that returns the placeholder's (width, height); called if no frame can be
+            read.
     """
     try:
         refuse_missing(paths)
@@ -123,7 +128,7 @@ def missing_files(paths: Iterable[Path]) -> Iterator[Problem]:
 
 
 def faults_of(images: Sequence[Path], labels: Iterable[Path] = ()) -> list[Problem]:
-    """Return a problem for each missing file of a video; if none is missing, that of `uneven`."""
+    """Return a problem for each missing file of a video, or else one if its frames are `uneven`."""
     missing = [*missing_files(images), *missing_files(labels)]
     if not missing and (problem := uneven(images)):
         return [problem]

@@ -1,4 +1,4 @@
-"""Write scenes of the generated world as frames, masks and JSON; several benchmarks share this."""
+"""Write generated video scenes as frames, masks and JSON, for the video benchmarks' sample data."""
 
 import hashlib
 import json
@@ -17,12 +17,12 @@ from harness.world.encode import encode_png, write_jpeg
 from harness.world.raster import render, visible_masks
 from harness.world.scene import Scene
 
-EVERY = 2
-"""Step between the frames that `write_some` writes, because neighbouring frames are similar."""
+FRAME_STEP = 2
+"""Step between the frames of `sampled_frames`: neighbouring frames are similar."""
 
-QUALITY = 75  # JPEG quality of these frames
+QUALITY = 75  # JPEG quality of the sampled frames
 
-SIGNATURE, HEADER_END = 8, 33  # offsets in a PNG: the end of its signature and of its header
+SIGNATURE_END, HEADER_END = 8, 33  # offsets in a PNG, in bytes: of the signature, of chunk IHDR
 
 
 def every_frame(scene: Scene) -> range:
@@ -32,7 +32,7 @@ def every_frame(scene: Scene) -> range:
 
 def sampled_frames(scene: Scene) -> range:
     """Return the indices of every second frame of a scene."""
-    return range(0, scene.frames, EVERY)
+    return range(0, scene.frames, FRAME_STEP)
 
 
 def frame_name(frame: int) -> str:
@@ -50,7 +50,7 @@ def video_name(scene: Scene, *, digits: int = 12, salt: int = 0) -> str:
 
 
 def salted(scene: Scene, accept: Callable[[str], bool], *, digits: int = 12) -> str:
-    """Return the first of a scene's names (`video_name` by salt) for which `accept` is true."""
+    """Return the first name of a scene (`video_name` with salt 0, 1, …) that `accept` accepts."""
     names = (video_name(scene, digits=digits, salt=salt) for salt in count())
     return next(name for name in names if accept(name))
 
@@ -115,11 +115,10 @@ def write_labels(
 def palette_png(labels: Labels) -> bytes:
     """Encode numbers as a PNG with DAVIS' palette; the bytes are the same on every platform."""
     grey = encode_png(labels)
-    header = grey[SIGNATURE + 8 : HEADER_END - 4]
-    indexed = header[:9] + b"\x03" + header[10:]  # the type of colour: an index into the palette
-    return b"".join(
-        (grey[:SIGNATURE], _chunk(b"IHDR", indexed), _chunk(b"PLTE", palette()), grey[HEADER_END:])
-    )
+    header = grey[SIGNATURE_END + 8 : HEADER_END - 4]  # without its length, tag and checksum
+    indexed = header[:9] + b"\x03" + header[10:]  # byte 9, the colour type: index into a palette
+    signature, body = grey[:SIGNATURE_END], grey[HEADER_END:]
+    return b"".join((signature, _chunk(b"IHDR", indexed), _chunk(b"PLTE", palette()), body))
 
 
 def palette() -> bytes:
@@ -136,6 +135,7 @@ def palette() -> bytes:
 
 
 def _chunk(tag: bytes, data: bytes) -> bytes:
+    """Return a chunk of a PNG: length, tag, data and checksum."""
     return struct.pack(">I", len(data)) + tag + data + struct.pack(">I", zlib.crc32(tag + data))
 
 

@@ -1,4 +1,4 @@
-"""Ground truth and protocol of grounding: one box per frame, scored by cIoU and gIoU.
+"""Ground truth and protocol of RVTBench's grounding task: one box per frame, by cIoU and gIoU.
 
 The papers print cIoU and gIoU of boxes without a definition. Here cIoU is the sum of intersections
 over the sum of unions, over all frames and questions; gIoU is the mean over questions of the mean
@@ -21,7 +21,7 @@ from harness.types import Answer, Box, Prediction, Sample, Target
 
 
 def boxes_target(record: Record, film: Film) -> Target:
-    """Return the true box of each frame, and its pixels as a mask, which `harness verify` needs.
+    """Return the true box of each frame, and its pixels as a mask for `harness verify`.
 
     Raises:
         DataError: a box is not within its frame.
@@ -42,7 +42,7 @@ def boxes_target(record: Record, film: Film) -> Target:
 
 
 def _box_mask(box: Box | None, width: int, height: int) -> Rle:
-    """Return a mask of the pixels that a box covers, wholly or in part."""
+    """Return the mask of the pixels that a box covers wholly or partly; empty without a box."""
     pixels = np.zeros((height, width), dtype=np.bool_)
     if box is not None:
         rows = slice(math.floor(box.top), math.ceil(box.bottom))
@@ -74,7 +74,10 @@ def predicted_track(prediction: Prediction, frames: int) -> BoxTrack:
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Return the areas and the mean IoU of one question; a failure has no boxes, and IoU 0."""
+    """Return a question's areas of intersection and union, and its mean IoU over frames.
+
+    A failure has no boxes and IoU 0, even if the ground truth has no boxes either.
+    """
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None and sample.target.answer.box_track is not None
     ground_truth = sample.target.answer.box_track

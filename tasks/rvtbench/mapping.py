@@ -1,7 +1,7 @@
-"""`Mapping`: a TOML file that says in which files and fields a release of RVTBench has its parts.
+"""`Mapping`: a TOML file that names the files and fields of a release of RVTBench or JiTBench.
 
-No release of RVTBench or JiTBench was available. Only levels, categories and tasks are from the
-papers; the layout is ours, and a mapping adapts the reader to another one without code.
+No release of RVTBench or JiTBench was available. Levels, categories and tasks are from the papers;
+the layout is our own, and a mapping adapts the reader to another layout without code.
 `mapping.toml` beside this module documents every key.
 """
 
@@ -17,7 +17,7 @@ from harness.files import read_text
 from harness.plain import from_plain
 
 PLACEHOLDERS = {"annotations": {"task"}, "frames": {"video", "frame"}}
-"""Words in braces that a template of `Files` may contain."""
+"""Words in braces that the path of each field of `Files` may contain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,8 @@ class Files:
     frames: str
     """Path of a frame's image, with {video} and {frame}."""
     records: str = ""
-    """Key path, such as `data.items`, of the list of records in a JSON file; empty: the file."""
+    """Key path, such as `data.items`, of the list of records in a JSON file; empty: the file is the
+    list."""
 
     def __post_init__(self) -> None:
         for key, allowed in PLACEHOLDERS.items():
@@ -45,7 +46,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Name of the record's field for each part of a sample; empty: records have no such field."""
+    """Name of the record's field for each datum of a sample; empty: records have no such field."""
 
     id: str
     level: str
@@ -68,7 +69,10 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """Form of a record's masks; for `records`, the keys of frame name and run-length."""
+    """Form of a record's masks; see `records._iter_frames`.
+
+    For the form `records`, `frame` and `rle` are the keys of a mask's frame name and run-length.
+    """
 
     form: Literal["records", "frames", "track"]
     frame: str = ""
@@ -82,7 +86,7 @@ class Masks:
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """Form of a record's boxes, and the meaning of their four numbers."""
+    """Form of a record's boxes, and the meaning of their four numbers, in pixels."""
 
     form: Literal["frames", "track"] = "frames"
     order: Literal["xyxy", "xywh"] = "xyxy"
@@ -96,7 +100,7 @@ class Mapping:
     files: Files
     fields: Fields
     tasks: Plain[str, tuple[object, ...]]
-    """The values that a record may have for each of our tasks; so for levels and categories."""
+    """Our task → values of a record's field for it; `levels` and `categories` likewise."""
     levels: Plain[str, tuple[object, ...]]
     categories: Plain[str, tuple[object, ...]]
     masks: Masks = Masks("records", "frame", "rle")

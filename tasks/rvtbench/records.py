@@ -1,6 +1,7 @@
-"""Read the records of an annotation file by a `Mapping`: fields, frames, masks and boxes.
+"""Read the records of RVTBench and JiTBench: fields, frames, masks and boxes.
 
-Errors name the record and the key of the mapping.
+A release's own field names are looked up in its `Mapping`. Errors name the record and the key of
+the mapping.
 """
 
 import math
@@ -20,7 +21,7 @@ from harness.tasks.rvos.tracks import sized
 from harness.tasks.rvtbench.mapping import Mapping
 from harness.types import Box
 
-MAX_LINE = 2**28  # bytes
+MAX_LINE_BYTES = 2**28
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Record:
     """One record, with the mapping for reading it."""
 
     plain: object
-    """The record as the file has it."""
+    """The record's JSON value, unchecked."""
     where: str
     """File and line, or number in the list."""
     mapping: Mapping
@@ -64,11 +65,11 @@ class Record:
         )
 
     def word(self, key: str, table: str) -> str:
-        """Return our word for a field's value, by the mapping's table `table`."""
+        """Translate a field's value to our word, by the mapping's `table`: our word → theirs."""
         value = self.get(key, (str, int))
         official_words = getattr(self.mapping, table)
         for ours, theirs in official_words.items():
-            if any(type(word) is type(value) and word == value for word in theirs):
+            if any(type(word) is type(value) and word == value for word in theirs):  # 1 is not True
                 return str(ours)
         allowed = ", ".join(repr(word) for theirs in official_words.values() for word in theirs)
         raise self.error(key, f"one of [{table}]: {allowed}", repr(value)[:40])
@@ -111,8 +112,8 @@ def read_records(root: Path, mapping: Mapping, task: str) -> Iterator[Record | D
 def _unparsed_records(path: Path, mapping: Mapping) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield (position, function that returns the record) for each record of a file."""
     if path.suffix == ".jsonl":
-        for where, line in read_lines(path, MAX_LINE):
-            yield where, partial(parse_line, line, where, MAX_LINE)
+        for where, line in read_lines(path, MAX_LINE_BYTES):
+            yield where, partial(parse_line, line, where, MAX_LINE_BYTES)
         return
     keys = tuple(mapping.files.records.split(".")) if mapping.files.records else ()
     for entry in JsonFile(path, keys).items():
@@ -165,7 +166,8 @@ def mask_size(record: Record, names: Sequence[str]) -> tuple[int, int]:
     if record.mapping.fields.boxes:
         with suppress(DataError):
             boxes = [box for box in boxes_of(record, names) if box is not None]
-            width, height = (max((box[side] for box in boxes), default=1) for side in (2, 3))
+            width = max((box.right for box in boxes), default=1)
+            height = max((box.bottom for box in boxes), default=1)
             return max(math.ceil(width), 1), max(math.ceil(height), 1)
     return 1, 1
 
@@ -184,7 +186,7 @@ def boxes_of(record: Record, names: Sequence[str]) -> tuple[Box | None, ...]:
 
 
 def _box(record: Record, plain: object, where: str) -> Box:
-    """Return a box from its four numbers, by the mapping's order."""
+    """Return the box, right and bottom exclusive, of four numbers in the mapping's order."""
     boxes = record.mapping.boxes
     try:
         left, top, third, fourth = finite_numbers(plain, 4, where)
@@ -204,7 +206,11 @@ def _box(record: Record, plain: object, where: str) -> Box:
 def _iter_frames(
     record: Record, key: str, names: Sequence[str]
 ) -> Iterator[tuple[int, object, str]]:
-    """Yield (index of the frame, value, its name for messages), in the mapping's form."""
+    """Yield (index of the frame, value, name of the frame for messages) of each value of a field.
+
+    The mapping's form is `track` (a list, one value per frame), `frames` (an object by frame name)
+    or `records` (a list of objects with a frame's name and a value).
+    """
     form = getattr(record.mapping, key).form
     value = record.get(key, dict if form == "frames" else list)
     if form == "track":

@@ -1,4 +1,4 @@
-"""Ground truth and protocol of questions for masks in every frame; they are scored as in MeViS."""
+"""Ground truth and protocol of RVTBench's and JiTBench's questions for masks in every frame."""
 
 from functools import partial
 
@@ -23,4 +23,4 @@ def masks_target(record: Record, film: Film) -> Target:
 segmentation_task = partial(
     build, task_key="segmentation", form=AnswerForm.MASK_TRACK, ground_truth=masks_target
 )
-"""`harness.tasks.rvtbench.task.build` for questions that ask for masks."""
+"""`harness.tasks.rvtbench.task.build` with the arguments for questions that ask for masks."""

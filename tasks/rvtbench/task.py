@@ -1,7 +1,8 @@
-"""`build`: the tasks of RVTBench and JiTBench (Shen et al., 2025), questions about videos.
+"""`build` makes the tasks of RVTBench and JiTBench (Shen et al., 2025): questions about videos.
 
-Each question has a level and a category. The four tasks of RVTBench differ in their form of answer,
-and in the function that reads the ground truth of a record.
+Each question has a level of reasoning and a category. RVTBench's four tasks (segmentation,
+grounding, VQA and summary) differ in the form of the answer, and in the function that reads the
+ground truth of a record.
 
 One record by the default mapping (ours, not official; see `mapping.toml`):
 
@@ -25,7 +26,7 @@ from harness.tasks.rvtbench.mapping import Mapping, read_mapping
 from harness.tasks.rvtbench.records import Record, frames_of, mask_size, read_records
 from harness.types import AnswerForm, Query, Sample, Target, query_id
 
-DEFAULT = Path(__file__).parent / "mapping.toml"
+DEFAULT_MAPPING = Path(__file__).parent / "mapping.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,10 @@ class Film:
 
 
 GroundTruthOf = Callable[[Record, Film], Target]
-"""Reads a record's ground truth, or raises DataError."""
+"""Function that reads a record's ground truth, or raises DataError."""
 
 OptionsOf = Callable[[Record], tuple[str, ...]]
+"""Function that reads the options of a record's question."""
 
 
 def no_options(record: Record) -> tuple[str, ...]:
@@ -50,7 +52,7 @@ def no_options(record: Record) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Everything for reading the samples of one task."""
+    """Data, mapping and readers from which the samples of a task are made."""
 
     root: Path
     mapping: Mapping
@@ -73,9 +75,9 @@ def build(
     mapping: Path | None,
     options: OptionsOf = no_options,
     benchmark: str = "rvtbench",
-    default: Path = DEFAULT,
+    default: Path = DEFAULT_MAPPING,
 ) -> Task:
-    """Return the task of one kind of questions.
+    """Return a task of RVTBench or JiTBench.
 
     Args:
         data: The data root.
@@ -125,9 +127,9 @@ def build(
 
 
 class Films:
-    """Opens videos; consecutive records of the same video share one.
+    """Opens videos; consecutive records about the same video share one `Film`.
 
-    The placeholder of a lost video has the size of the record's masks, and is not shared.
+    The placeholder of a lost video has the size of the record's masks, so it is not shared.
     """
 
     def __init__(self, source: Source) -> None:
@@ -151,7 +153,7 @@ def _samples(source: Source) -> Iterator[Sample]:
 
 
 def _sample(source: Source, record: Record, record_film: Film) -> Sample:
-    """Return the sample of a query about a film."""
+    """Return the sample of a record, whose video is `record_film`."""
     level, category = record.word("level", "levels"), record.word("category", "categories")
     return Sample(
         id=record.id,

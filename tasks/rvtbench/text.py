@@ -1,7 +1,7 @@
-"""Ground truth and protocols of answers in words: caption metrics, or the letter of an option.
+"""Ground truth and protocols of RVTBench's VQA and summary tasks, whose answers are texts.
 
-Free answers and summaries are scored by BLEU-4, ROUGE-L and CIDEr over all samples. BERTScore, the
-papers' fourth number, needs a network: `--metrics "bertscore(model=…)"` adds it.
+Texts are scored by BLEU-4, ROUGE-L and CIDEr over all samples, choices by their letter. BERTScore,
+the papers' fourth number, needs a neural network: `--metrics "bertscore(model=…)"` adds it.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from harness.types import Answer, Prediction, Sample, Target
 
 NAMES: tuple[Name, ...] = ("ROUGE-L", "BLEU-4", "CIDEr")
 HEADLINE = "ROUGE-L"
-"""The only of these metrics that is 1 for perfect answers of any length."""
+"""The only one of NAMES that is 1 for perfect answers of any length."""
 
 
 def text_target(record: Record, film: Film) -> Target:
-    """Return the true text of a record; further texts of a list are references."""
+    """Return the true text of a record; of a list, the texts after the first are references."""
     plain = record.get("text", (str, list))
     texts = [plain] if isinstance(plain, str) else plain
     if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
@@ -57,7 +57,10 @@ def choice_target(record: Record, film: Film) -> Target:
 def score_text(
     unit: Sequence[Sample], predictions: Sequence[Prediction], *, names: Sequence[str]
 ) -> Scores:
-    """Return the corpus item of a sample for each metric; a failure counts as an empty answer."""
+    """Return a sample's texts under each metric's name; metrics are computed over the corpus.
+
+    A failure counts as an empty answer.
+    """
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None and sample.target.answer.text is not None
     predicted = prediction.answer.text if prediction.answer is not None else None
@@ -73,7 +76,7 @@ def score_choice(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
 
 
 def by_text(name: str, tokenizer: Tokenizer, about: str) -> Protocol:
-    """Return a protocol of the caption metrics with this tokenizer."""
+    """Return a protocol of the caption metrics NAMES with a tokenizer."""
     metrics = caption_metrics(NAMES, tokenizer=tokenizer)
     names = [metric.name for metric in metrics]
     scored = partial(score_text, names=names)

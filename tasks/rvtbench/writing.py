@@ -1,4 +1,4 @@
-"""Write video scenes as records of RVTBench and JiTBench, in the form of the default mapping."""
+"""Write sample data: video scenes as records of RVTBench and JiTBench, with the default mapping."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ AnswerKind: TypeAlias = Literal["segmentation", "grounding", "vqa", "summary"]
 GroundTruth: TypeAlias = dict[str, object]
 
 CATEGORIES = ("semantic", "spatial", "temporal")
-OPTIONS = 4  # of a question with a choice
+N_OPTIONS = 4  # of a question with a choice
 
 
 def records_writer(
@@ -32,7 +32,7 @@ def records_writer(
     """Return a writer of the world's `test` split, with a record for each of its questions.
 
     Args:
-        answer_kind: The kind of answer.
+        answer_kind: The form of answer, which is the benchmark's task.
         benchmark: Folder of the benchmark; its tasks share the videos.
         levels: Number of levels; questions take levels and categories in turns.
         annotations: File of the records below the folder; by default RVTBench's for this kind.
@@ -92,23 +92,23 @@ def _boxes(scene: Scene, question: Question) -> tuple[str, GroundTruth]:
 
 
 def _referents(scene: Scene, question: Question) -> Sequence[BoolArray]:
-    """Return the union of the referents' masks, one per written frame."""
+    """Return the union of the referents' visible masks, one per written frame."""
     return joint_masks(scene, question.referents, sampled_frames(scene))
 
 
 def _answer(scene: Scene, question: Question) -> tuple[str, GroundTruth]:
-    """Return a question for the referents in words, with the answer and three wrong options."""
+    """Return a question for the referents' descriptions, with the answer and its options."""
     right = _join_texts([thing_phrase(scene.things[index]) for index in question.referents])
     draws = Draws(scene.seed, scene.id, "rvtbench", question.text)
     wrong = [text for text in map(thing_phrase, draws.shuffle(COMBINATIONS)) if text != right]
-    options = draws.shuffle([right, *wrong[: OPTIONS - 1]])
+    options = draws.shuffle([right, *wrong[: N_OPTIONS - 1]])
     letter = "ABCD"[options.index(right)]
     query = f"Say size, colour and shape of what this refers to: {question.text}"
     return query, {"options": options, "gt": {"text": right, "choice": letter}}
 
 
 def _summary(scene: Scene, question: Question) -> tuple[str, GroundTruth]:
-    """Return a request for a summary, and the true one, which describes the referents."""
+    """Return a request for a summary, and the true summary, which describes the referents."""
     target = set(question.referents)
     phrases = _join_texts(
         [
@@ -127,7 +127,9 @@ def thing_phrase(thing: Thing | Combination) -> str:
 
 
 def _join_texts(phrases: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(phrases[:-1]), phrases[-1])))
+    """Join at least one phrase as an enumeration: "a, b and c"."""
+    *first, last = phrases
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 QUERY_AND_TRUTH: dict[AnswerKind, Callable[[Scene, Question], tuple[str, GroundTruth]]] = {

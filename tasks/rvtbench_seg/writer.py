@@ -1,4 +1,4 @@
-"""Write video scenes as records of RVTBench: segmentation."""
+"""Write sample data: video scenes as records of RVTBench's segmentation task."""
 
 from harness.tasks.rvtbench.writing import records_writer
 

@@ -1,7 +1,8 @@
 """The protocols of SA-Co: cgF1, made of pmF1 and IL_MCC.
 
 pmF1 is the F1 of a phrase's instances, over phrases that are in the image. IL_MCC is the Matthews
-correlation of predicting any instance with the phrase being in the image. cgF1 is their product.
+correlation between "an instance is predicted" and "the phrase is in the image". cgF1 is their
+product.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,12 +13,13 @@ from harness.scores import Corpus, Metric, Scores
 from harness.task import Ceiling, Protocol, official_and_strict, single_answer
 from harness.types import Prediction, Sample
 
-THRESHOLD = 0.5  # objects with a lower score were not predicted
+MIN_SCORE = 0.5  # objects with a lower score do not count as predicted
 Track = tuple[Rle, ...]
+"""Masks of an object, one per frame."""
 
 
 def predicted_instances(prediction: Prediction, *, above: bool = False) -> tuple[Track, ...]:
-    """Return the predicted objects with a score of at least THRESHOLD (with `above`: above it).
+    """Return the predicted objects with a score of at least MIN_SCORE (if `above`: above it).
 
     Without scores all objects count. An answer without instances is one object, if its mask is not
     empty; a failure has no objects.
@@ -34,14 +36,15 @@ def predicted_instances(prediction: Prediction, *, above: bool = False) -> tuple
     return tuple(
         instance
         for instance, score in pairs
-        if score > THRESHOLD or (score == THRESHOLD and not above)
+        if score > MIN_SCORE or (score == MIN_SCORE and not above)
     )
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
-    """Return the counts of one sample, by the annotator with whom they are best.
+    """Return a sample's counts for pmF1 and IL_MCC, against the annotator with the best match.
 
-    A failure counts as an answer without objects; with `strict` it is wrong in any case.
+    A failure counts as an answer without objects; with `strict` it is wrong in any case, so for a
+    phrase without instances it becomes a false positive.
     """
     _, target, prediction = single_answer(unit, predictions)
     predicted = predicted_instances(prediction)

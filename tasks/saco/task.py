@@ -1,7 +1,8 @@
-"""SA-Co Gold and Silver (Carion et al., 2025): every instance of a phrase in an image, or none.
+"""SA-Co Gold and Silver (Carion et al., 2025): segment every instance of a noun phrase in an image.
 
-The files have COCO's layout, but an entry of `images` is a pair of a picture and a phrase. Gold has
-three files for a domain, by three annotators:
+A phrase may have no instance. The files have COCO's layout, but an entry of `images` is a pair of
+an image and a phrase. Gold has three files per domain, by three annotators. SA-Co/VEval
+(`saco_veval`) uses `instance_sample`, `entries` and `tracks_of` too.
 
     {"images": [{"id": 10000000, "file_name": "1/1001/a.jpeg", "text_input": "chili", "width": 600,
                  "height": 600, "is_instance_exhaustive": 1}],
@@ -26,8 +27,8 @@ from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 FIX = "`harness list tasks saco` prints the source of the data."
 ANNOTATORS = "abc"
 FOLDERS = {"nga_art": "nga"}
-"""Folder of images of a domain, if it has another name, in SAM 3's evaluation."""
-Key = TypeVar("Key")
+"""Image folders of SAM 3's evaluation that do not have the domain's name, by domain."""
+Key = TypeVar("Key")  # what the objects of a file are grouped by
 Domain = Literal[
     "metaclip",
     "sa1b",
@@ -86,16 +87,16 @@ def saco(
 
 
 def _samples(files: Sequence[Path], images: Path) -> Iterator[Sample]:
-    """Yield the pairs that every annotator has annotated in full, as the official evaluator.
+    """Yield the pairs whose annotation every annotator calls exhaustive, as the official evaluator.
 
-    `files` has one file per annotator; `images` is the folder of pictures.
+    `files` has one file per annotator; `images` is the folder of images.
     """
     tracks_by_annotator = [tracks_of(path, _mask_of) for path in files]
-    complete = [set(_complete(path)) for path in files[1:]]
+    complete_ids = [set(_complete(path)) for path in files[1:]]
     for where, pair in entries(files[0], "image"):
         number = field(pair, "id", int, where)
         is_complete = pair.get("is_instance_exhaustive")
-        if not is_complete or not all(number in numbers for numbers in complete):
+        if not is_complete or not all(number in ids for ids in complete_ids):
             continue
         width, height = field(pair, "width", int, where), field(pair, "height", int, where)
         name, phrase = field(pair, "file_name", str, where), field(pair, "text_input", str, where)
@@ -128,8 +129,8 @@ def instance_sample(
     Raises:
         DataError: an object does not have one mask of the right size per frame.
     """
-    (width, height), true = media.size, annotators[0]
-    for track in true:
+    (width, height), true_tracks = media.size, annotators[0]
+    for track in true_tracks:
         sizes = {mask.size for mask in track}
         if len(track) != len(media) or sizes != {(width, height)}:
             raise DataError(
@@ -137,11 +138,12 @@ def instance_sample(
                 expected=f"{len(media)} mask(s) of {width} × {height} pixels for each object",
                 found=f"{len(track)} of {', '.join(f'{w} × {h}' for w, h in sorted(sizes))}",
             )
-    frames = zip(*true, strict=True) if true else [(Rle.empty(height, width),)] * len(media)
+    empty = (Rle.empty(height, width),)
+    masks_by_frame = zip(*true_tracks, strict=True) if true_tracks else [empty] * len(media)
     answer = Answer(
-        masks=tuple(Rle.union(*frame) for frame in frames),
-        instances=tuple(true),
-        no_target=not true,
+        masks=tuple(Rle.union(*frame_masks) for frame_masks in masks_by_frame),
+        instances=tuple(true_tracks),
+        no_target=not true_tracks,
     )
     form = AnswerForm.MASK if len(media) == 1 else AnswerForm.MASK_TRACK
     return Sample(
@@ -151,12 +153,12 @@ def instance_sample(
         ),
         target=Target(answer=answer, extra={"annotators": annotators}),
         group=group,
-        categories={"there": "yes" if true else "no"},
+        categories={"there": "yes" if true_tracks else "no"},
     )
 
 
 def entries(path: Path, entry_name: str, key: str = "") -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield (position, content) of each entry of the list `key`, by default `entry_name` with an s.
+    """Yield (position, content) of each entry of the list `key`; by default, `entry_name` plus "s".
 
     Raises:
         DataError: an entry is not an object.
@@ -171,7 +173,10 @@ def entries(path: Path, entry_name: str, key: str = "") -> Iterator[tuple[str, d
 def tracks_of(
     path: Path, read: Callable[[dict[str, object], str], tuple[Key, Track]]
 ) -> Mapping[Key, tuple[Track, ...]]:
-    """Return a file's objects by the key that `read` gives; crowds are left out."""
+    """Return a file's objects, grouped by a key; crowds are left out.
+
+    `read` takes an annotation and its position, and returns its key and its track.
+    """
     tracks_by_key: defaultdict[Key, list[Track]] = defaultdict(list)
     for where, plain in entries(path, "annotation"):
         key, track = read(plain, where)
@@ -181,7 +186,7 @@ def tracks_of(
 
 
 def _complete(path: Path) -> Iterator[int]:
-    """Yield the ids of the pairs that are annotated in full."""
+    """Yield the ids of the pairs that are annotated exhaustively."""
     for where, pair in entries(path, "image"):
         if pair.get("is_instance_exhaustive"):
             yield field(pair, "id", int, where)

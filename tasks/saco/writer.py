@@ -1,4 +1,4 @@
-"""Write still scenes in SA-Co's layout: one present and one absent phrase, three annotators."""
+"""Write sample data: still scenes in SA-Co's layout, with a present and an absent phrase each."""
 
 from pathlib import Path
 
@@ -15,13 +15,14 @@ FILES = {
     "gold": [f"gold_metaclip_merged_{annotator}_release_test.json" for annotator in "abc"],
     "silver": ["silver_geode_merged_test.json"],
 }
-IMAGES = ("images", "images/geode")  # folders of Gold, and of one domain of Silver
+IMAGE_FOLDERS = ("images", "images/geode")  # of Gold's domain, and of Silver's
 
 
 def write(world: World, root: Path) -> None:
-    """Write `root/saco`: Gold's metaclip and Silver's geode, and images.
+    """Write `root/saco`: Gold's domain metaclip, Silver's domain geode, and their images.
 
-    The second annotator's masks are wider; the third marks nothing in every third scene.
+    So that Gold's three annotators differ, the second and third one's masks are wider, and the
+    third marks nothing in every third scene.
     """
     benchmark_folder = root / "saco"
     for split, names in FILES.items():
@@ -46,7 +47,7 @@ def write(world: World, root: Path) -> None:
             plain = {"images": images, "annotations": annotations}
             plain["categories"] = [{"id": 1, "name": "object"}]
             write_json(benchmark_folder / split / name, plain)
-    for folder in IMAGES:
+    for folder in IMAGE_FOLDERS:
         (benchmark_folder / folder / "1").mkdir(parents=True)
         for example in world.examples_of("referring", "test"):
             path = benchmark_folder / folder / "1" / f"{example.scene.index:04d}.jpeg"

@@ -1,7 +1,7 @@
-"""SA-Co VEval (Carion et al., 2025): every instance of a phrase in a video, or none.
+"""SA-Co VEval (Carion et al., 2025): segment and track every instance of a noun phrase in a video.
 
-The file has YouTube-VIS' layout, and a list of pairs of a video and a phrase. An object has one
-mask per frame, or null where it is not seen:
+A phrase may have no instance. The file has YouTube-VIS' layout, plus a list of pairs of a video and
+a phrase. An object has one mask per frame, or null where it is not visible:
 
     {"videos": [{"id": 0, "file_names": ["sav_000208/00000.jpg", …], "height": 1280, "width": 720}],
      "annotations": [{"id": 167, "video_id": 0, "category_id": 1390, "iscrowd": 0,
@@ -27,12 +27,13 @@ from harness.tasks.saco.task import entries, instance_sample, tracks_of
 from harness.types import AnswerForm, Prediction, Sample
 
 FIX = "`harness list tasks saco_veval` prints the source of the data."
-FRAMES = {
+FRAME_FOLDERS = {
     "sav": "saco_sav/JPEGImages_24fps",
     "yt1b": "saco_yt1b/JPEGImages_6fps",
     "smartglasses": "saco_sg/JPEGImages_6fps",
 }
 Videos = Mapping[int, Mapping[str, object]]
+"""Entries of `videos`, by id."""
 
 
 def saco_veval(
@@ -52,7 +53,7 @@ def saco_veval(
     scoring = choose("protocol", PROTOCOLS, protocol)
     root = folder(data / "saco_veval", fix=FIX)
     path = file(root / "annotation" / f"saco_veval_{domain}_{split}.json", fix=FIX)
-    samples = partial(_samples, path, root / "media" / FRAMES[domain])
+    samples = partial(_samples, path, root / "media" / FRAME_FOLDERS[domain])
     return Task(
         name="saco_veval",
         split=split,
@@ -77,22 +78,22 @@ def _samples(path: Path, frames: Path) -> Iterator[Sample]:
         yield instance_sample(
             str(field(plain, "id", int, where)),
             field(plain, "noun_phrase", str, where),
-            film(frame_paths(frames, names, suffix=""), size=partial(_same_size, size)),
+            film(frame_paths(frames, names, suffix=""), size=partial(_return_size, size)),
             [tracks.get(pair, ())],
             group=str(names[0]).rpartition("/")[0],
             where=where,
         )
 
 
-def _same_size(size: tuple[int, int]) -> tuple[int, int]:
-    """Return `size`, as the function for a placeholder's size."""
+def _return_size(size: tuple[int, int]) -> tuple[int, int]:
+    """Return `size`; `film` takes a function for a placeholder's size."""
     return size
 
 
 def _video_of(
     videos: Videos, plain: Mapping[str, object], where: str
 ) -> tuple[Mapping[str, object], tuple[int, int]]:
-    """Return the video of an entry, and the key (video id, category id) of its pair."""
+    """Return (video, (video id, category id)) of an entry; the two ids identify its pair."""
     number = field(plain, "video_id", int, where)
     if number not in videos:
         raise DataError(f"{where}: 'video_id'", expected="a video's id", found=str(number))
@@ -102,7 +103,7 @@ def _video_of(
 def _track_of(
     videos: Videos, plain: Mapping[str, object], where: str
 ) -> tuple[tuple[int, int], Track]:
-    """Return the key of an annotation's pair, and its masks, one per frame; none of a crowd."""
+    """Return (key of an annotation's pair, its masks, one per frame); a crowd has no masks."""
     video, pair = _video_of(videos, plain, where)
     empty = Rle.empty(field(video, "height", int, where), field(video, "width", int, where))
     masks = [] if plain.get("iscrowd") else field(plain, "segmentations", list, where)
@@ -113,7 +114,7 @@ def _track_of(
 def score_tracks(
     unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool
 ) -> Scores:
-    """Return the counts of cgF1 and of HOTA; for the latter, scores must be above 0.5."""
+    """Return the counts for cgF1 and for HOTA; HOTA uses instances with a score above 0.5."""
     _, target, prediction = single_answer(unit, predictions)
     (true,) = target.extra["annotators"]
     items = Corpus((dict(tracked(true, predicted_instances(prediction, above=True))),))

@@ -1,10 +1,10 @@
-"""Write video scenes in SA-Co VEval's layout, with one present and one absent phrase each."""
+"""Write sample data: video scenes in SA-Co VEval's layout, with a present and an absent phrase."""
 
 from pathlib import Path
 
 from harness.tasks.revos.writer import absent_phrase
 from harness.tasks.rvos.writing import mask_tracks, sampled_frames, write_json, write_sampled_frames
-from harness.tasks.saco_veval.task import FRAMES
+from harness.tasks.saco_veval.task import FRAME_FOLDERS
 from harness.world.shapes import World
 
 
@@ -18,7 +18,7 @@ def write(world: World, root: Path) -> None:
         for number, example in enumerate(world.examples_of("video", "val")):
             scene, question = example.scene, example.questions[0]
             name, frames = f"sav_{number:06d}", sampled_frames(scene)
-            write_sampled_frames(scene, folder / "media" / FRAMES["sav"] / name)
+            write_sampled_frames(scene, folder / "media" / FRAME_FOLDERS["sav"] / name)
             files = [f"{name}/{frame:05d}.jpg" for frame in frames]
             size = {"height": scene.height, "width": scene.width}
             videos.append({"id": number, "video_name": name, "file_names": files, **size})

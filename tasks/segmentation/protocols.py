@@ -1,7 +1,8 @@
-"""Protocols that score one mask per image as LISA, VisionReasoner and Seg-Zero evaluate.
+"""Protocols that score one mask per image as LISA, VisionReasoner and Seg-Zero do.
 
 gIoU is the mean IoU over samples, cIoU the sum of intersections over the sum of unions. The three
-differ in ignored pixels, in empty masks, and in constants added to denominators.
+protocols differ in how they treat ignored pixels and empty masks, and in constants that are added
+to denominators.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,6 +23,7 @@ def _predicted_mask(prediction: Prediction, like: Rle) -> Rle:
 
 
 def _ground_truth(sample: Sample) -> Rle:
+    """Return the true mask."""
     assert sample.target is not None and sample.target.answer.masks is not None
     return sample.target.answer.masks[0]
 
@@ -89,7 +91,7 @@ def _metrics(*, mean_epsilon: float, ratio_epsilon: float) -> tuple[Metric, ...]
 
 
 def with_target(samples: Iterable[Sample]) -> float:
-    """Return the share of samples whose true mask is not empty; 0 of none."""
+    """Return the share of samples whose true mask is not empty; 0 without samples."""
     has_target = [_ground_truth(sample).area > 0 for sample in samples]
     return sum(has_target) / max(len(has_target), 1)
 

@@ -1,6 +1,6 @@
-"""Make samples and checks of `Phrase`s: texts with one mask each, about images.
+"""Make the task of a benchmark whose samples are a text about an image, and one mask.
 
-A benchmark's task reads its files into phrases, and calls `segmentation_task` with them.
+The benchmark's own module reads its files into `Phrase`s, and calls `segmentation_task` with them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -95,7 +95,8 @@ class Phrases:
         mask = phrase.mask
         media = image_or_placeholder(phrase.image, f"of {phrase.where}", size=mask.size)
         width, height = media.size
-        # |mask.width / mask.height - width / height| > tolerance * (width / height), exactly
+        # |mask.width / mask.height - width / height| > tolerance * (width / height), multiplied by
+        # both heights, so that whole numbers are compared.
         other_shape = abs(mask.width * height - mask.height * width) > (
             self.tolerance * mask.height * width
         )
@@ -110,12 +111,12 @@ class Phrases:
 
 
 def read_mask_image(path: Path) -> Rle:
-    """Return a mask of the pixels of a mask image that are not black.
+    """Return the mask of the pixels that are not black in a mask image.
 
     Raises:
         MediaError: the file is missing or damaged, or not an 8-bit image without transparency.
     """
-    # The same as converting to grey by OpenCV first: its rounding makes no other colour black.
+    # Equals a conversion to grey by OpenCV first, whose rounding turns no other colour black.
     return Rle.from_array(np.asarray(decode_mask(path, str(path)).any(axis=2)))
 
 

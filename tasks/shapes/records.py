@@ -1,7 +1,7 @@
 """Check records and open media of `questions.jsonl`, the layout of the generated world.
 
-It has one question a line; its images, or the frames of its video, lie beside the file. The tasks
-`shapes_qa` and `shapes_referring` share this.
+The file has one question per line; images and frames of videos lie beside it. The tasks `shapes_qa`
+and `shapes_referring` share this.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from harness.task import Problem
 from harness.tasks.qa.images import image_files
 from harness.tasks.qa.questions import Question
 
-QUESTIONS = "questions.jsonl"
+QUESTIONS_FILE = "questions.jsonl"
 
 
 def check_texts(
@@ -36,14 +36,15 @@ def check_texts(
 
 
 def group_of(question: Question) -> str:
-    """Return the name that all questions on the same media share."""
+    """Return the cluster of a question for statistics: a name of its image or video."""
     return "/".join(image_files(question)[0].parts[-3:])
 
 
 def open_media(question: Question, *, size: tuple[int, int] = (1, 1)) -> tuple[Media, ...]:
-    """Open a question's image, or its video of one frame a second; a placeholder if it is missing.
+    """Open a question's image, or its video of one frame per second.
 
-    `size` (width, height) is that of the ground truth, for the placeholder.
+    If a file is missing or damaged, it is a placeholder with `size`, the (width, height) of the
+    ground truth.
     """
     files = image_files(question)
     try:

@@ -1,10 +1,10 @@
-"""Write the generated world's own layout: the images of each scene, and `questions.jsonl`."""
+"""Write the layout of `shapes_qa` and `shapes_referring`: images of scenes, `questions.jsonl`."""
 
 import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness.tasks.shapes.records import QUESTIONS
+from harness.tasks.shapes.records import QUESTIONS_FILE
 from harness.world.encode import write_jpeg
 from harness.world.raster import render
 from harness.world.scene import Scene
@@ -25,4 +25,4 @@ def write_questions(folder: Path, questions: Iterable[dict[str, object]]) -> Non
     """Write `questions.jsonl`."""
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(plain, ensure_ascii=False) + "\n" for plain in questions)
-    (folder / QUESTIONS).write_text(text, encoding="utf-8", newline="\n")
+    (folder / QUESTIONS_FILE).write_text(text, encoding="utf-8", newline="\n")

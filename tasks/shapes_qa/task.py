@@ -1,4 +1,6 @@
-"""shapes_qa: questions about existence, place, size, number and events in a generated world.
+"""shapes_qa: questions about existence, place, size, number and events in generated scenes.
+
+The task needs no download; `harness data make` writes its data.
 
 `questions.jsonl` has one question per line; images lie beside it. A video is a list of frames, one
 per second. A question without options asks for a number; `unit` is not read.
@@ -26,11 +28,10 @@ from harness.types import Answer, AnswerForm, Prediction, Sample
 
 Part: TypeAlias = Literal["all", "choices", "numbers", "relations", "still", "video"]
 
-SPATIAL_AND_TEMPORAL_KINDS = frozenset(
+RELATION_KINDS = frozenset(
     {"relation", "relation4", "end_relation", "depth", "order", "order3", "leaves", "direction"}
 )
-"""Kinds of questions of the part `relations`: sides, depth, directions of motion, order in
-time."""
+"""Kinds of questions in the part `relations`: left or right, depth, direction, order in time."""
 
 NUMBER_TOLERANCE_PERCENT = 10
 """Largest difference of a right number from the true number, in percent of the latter."""
@@ -63,13 +64,13 @@ def shapes_qa(
     Args:
         split: Split of the scenes; those of `train` never show a combination that is held out.
         part: All questions; by form, those with options (`choices`) or for numbers; by kind, those
-            of SPATIAL_AND_TEMPORAL_KINDS (`relations`); by media, those on one image (`still`) or
+            of RELATION_KINDS (`relations`); by media, those on one image (`still`) or
             on videos.
     """
     return table_task(
         "shapes_qa",
         data / "shapes_qa" / split,
-        records.QUESTIONS,
+        records.QUESTIONS_FILE,
         FIELDS,
         PROTOCOLS,
         split,
@@ -93,8 +94,7 @@ def _question(part: Part, row: Mapping[str, object], where: str, root: Path) -> 
         "all": True,
         "choices": bool(question.options),
         "numbers": not question.options,
-        "relations": bool(question.options)
-        and question.categories["kind"] in SPATIAL_AND_TEMPORAL_KINDS,
+        "relations": bool(question.options) and question.categories["kind"] in RELATION_KINDS,
         "still": not video,
         "video": video,
     }[part]
@@ -121,7 +121,7 @@ def is_within(predicted: float | None, ground_truth: float) -> bool:
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Return the accuracy, also by form: of choices; or of numbers within a tenth, and their MRA.
+    """Return the accuracy, as `accuracy` and for the form of the answer; for a number, also MRA.
 
     A failure is wrong and counts; so is an answer that is neither a choice nor a number.
     """

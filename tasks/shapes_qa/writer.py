@@ -1,4 +1,4 @@
-"""Write still images and videos with their questions, in the world's own layout."""
+"""Write the data of `shapes_qa`: still images and videos with questions, in the world's layout."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,7 @@ from harness.world.qa import QA
 from harness.world.scene import SPLITS, Split
 from harness.world.shapes import Example, World
 
-PERCENT = ("width", "height", "distance", "path")
+PERCENT_KINDS = ("width", "height", "distance", "path")
 """Kinds of questions for a percentage of the image's side; the other numbers are counts."""
 
 
@@ -53,5 +53,5 @@ def record(example: Example, names: list[str], number: int, qa: QA) -> dict[str,
         "kind": qa.kind,
         "level": scene.level,
         "family": scene.family,
-        "unit": "percent" if qa.kind in PERCENT else "",
+        "unit": "percent" if qa.kind in PERCENT_KINDS else "",
     }

@@ -53,7 +53,7 @@ def count_found(ground_truth: Sequence[Box], predicted: Sequence[Box]) -> int:
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Return LISA's mask IoU and the F1 of boxes; if one thing is asked for, also the accuracy.
+    """Return LISA's mask IoU and the F1 of boxes; if one thing is asked for, also box accuracy.
 
     A failure counts as an empty mask without boxes; so does "no target", even if the answer also
     has masks or boxes.

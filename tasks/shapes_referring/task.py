@@ -1,7 +1,7 @@
-"""shapes_referring: a mask in a generated image for the object that a text describes or implies.
+"""shapes_referring: segment the object of a generated image that a text describes or implies.
 
 `questions.jsonl` has one question per line; images lie beside it. Every referent has a box in
-pixels (right and bottom exclusive) and a run-length of its visible part.
+pixels (right and bottom exclusive) and a run-length of its visible pixels.
 
     {"id": "referring_00000_0", "image": "images/referring_00000.jpg",
      "question": "Which shape has five points?", "kind": "riddle", "level": "easy",
@@ -56,7 +56,7 @@ def shapes_referring(
     return table_task(
         "shapes_referring",
         data / "shapes_referring" / split,
-        records.QUESTIONS,
+        records.QUESTIONS_FILE,
         FIELDS,
         PROTOCOLS,
         split,
@@ -71,10 +71,10 @@ def shapes_referring(
 
 
 def _question(asks: Asks, row: Mapping[str, object], where: str, root: Path) -> Question | None:
-    """Return the question of a record; None if it is not of the kind `asks`.
+    """Return the question of a record; None if `asks` does not select it.
 
     Raises:
-        DataError: boxes and masks do not fit together, or to the kind of question.
+        DataError: there are not as many boxes as masks, or not one each for a `single` question.
     """
     records.check_texts(row, where, "id", "question", *FIELDS.categories)
     question = FIELDS.read_record(row, where, root)
@@ -100,7 +100,7 @@ def _question(asks: Asks, row: Mapping[str, object], where: str, root: Path) -> 
 
 
 def _box(value: object, where: str) -> Box:
-    """Return a box from [left, top, right, bottom]; DataError if it is not one with area."""
+    """Return a box from [left, top, right, bottom] in pixels; DataError if it has no area."""
     try:
         box = Box(*finite_numbers(value, 4, where))
     except ParseError as error:
@@ -125,7 +125,7 @@ def _open(question: Question) -> tuple[Media, ...]:
 
 
 def _problems(question: Question) -> Iterator[Problem]:
-    """Yield the faults of a question's image; if it has none, check its size."""
+    """Yield the faults of a question's image; if it has none, raise DataError for a wrong size."""
     problems = list(records.unreadable(question))
     if not problems:
         _open(question)

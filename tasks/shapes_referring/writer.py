@@ -1,4 +1,4 @@
-"""Write still images with objects to find, in the world's own layout."""
+"""Write the data of `shapes_referring`: still images with referring questions, in its layout."""
 
 from collections.abc import Iterator
 from pathlib import Path

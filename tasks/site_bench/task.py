@@ -1,4 +1,4 @@
-"""SITE-Bench, its questions about images, of six categories; scored relative to chance.
+"""SITE-Bench's questions about images, in six categories; the score is relative to chance.
 
 A record: `{"question": "…", "options": ["…", "…"], "answer": "A",
 "category": "counting & existence", "dataset": "…", "visual": ["images/a.jpg"]}`
@@ -38,14 +38,16 @@ def site_bench(
 
 
 def read_letter(sample: Sample, text: str, *, strict: bool) -> str | None:
-    """Return the letter that a protocol reads in a response; None: it reads none."""
+    """Return the letter that a protocol reads in a response; None if it reads none."""
     if strict:
         return stated_letter(sample, text)
     return site_choice(text, ground_truth(sample).extra["letters"])
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
-    """Return the accuracy, and CAA: (accuracy - chance) / (1 - chance), chance being 1 / options.
+    """Return a sample's parts of the accuracy and of CAA, the chance-adjusted accuracy.
+
+    CAA is (accuracy - chance) / (1 - chance) over all samples; chance is 1 / number of options.
 
     For a response without a letter, the official reader draws an option at random; here the
     sample's id decides the draw.

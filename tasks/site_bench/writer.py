@@ -1,4 +1,4 @@
-"""Write questions of the generated world in the layout of SITE-Bench: records and image files."""
+"""Write sample data: generated questions in the layout of SITE-Bench: records and image files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Read and check the rows of SPAR-Bench's tables as questions."""
+"""Read the rows of SPAR-Bench's tables (see `task`) as questions, after a check."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -17,8 +17,8 @@ COLUMNS = {
     "question": "question with its options",
     "answer": "letter, number or change of view",
 }
-OPTIONAL = {"img_type": "single_view or multi_view", "source": "data set"}
-BOXES = ("position_matching", "camera_motion_infer")
+OPTIONAL_COLUMNS = {"img_type": "single_view or multi_view", "source": "data set"}
+BOX_TASKS = ("position_matching", "camera_motion_infer")
 """Tasks whose questions contain boxes in coordinates normalized to 1000."""
 FOUR_LETTERS = "ABCD"
 
@@ -27,11 +27,11 @@ def read_questions(files: tuple[Path, ...]) -> Iterator[Question | DataError]:
     """Yield the question of each row in order, or its error."""
     for path in files:
         make = partial(_question, path.parent.parent)
-        yield from read_records((path,), COLUMNS, make, optional=OPTIONAL)
+        yield from read_records((path,), COLUMNS, make, optional=OPTIONAL_COLUMNS)
 
 
 def _question(root: Path, row: Mapping[str, object], where: str) -> Question:
-    """Return the question of a row; image files are named below `root`."""
+    """Return the question of a row; paths of image files are relative to `root`."""
     task, value = text(row, "task", where), text(row, "answer", where)
     if task not in TASKS:
         raise DataError(
@@ -41,13 +41,15 @@ def _question(root: Path, row: Mapping[str, object], where: str) -> Question:
         raise DataError(f"{where}: 'id'", expected="a number", found=repr(row["id"])[:40])
     level = next(level for level, tasks in LEVELS.items() if task in tasks)
     extras = {"views": row.get("img_type"), "source": row.get("source")}
+    optional_categories = {
+        name: category if isinstance(category, str) else "" for name, category in extras.items()
+    }
     return Question(
         id=str(row["id"]),
         text=text(row, "question", where),
         media=images_of(row["image"], f"{where}: 'image'", root),
         answer=_answer(task, value, where),
-        categories={"task": task, "level": level}
-        | {name: value if isinstance(value, str) else "" for name, value in extras.items()},
+        categories={"task": task, "level": level, **optional_categories},
         extra={"task": task, "answer": value},
     )
 

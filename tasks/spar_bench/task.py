@@ -24,15 +24,15 @@ from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
 from harness.tasks.qa.task import QuestionFormat, form_of, question_task
 from harness.tasks.refer.copies import parquet_files
-from harness.tasks.spar_bench.records import BOXES, read_questions
+from harness.tasks.spar_bench.records import BOX_TASKS, read_questions
 from harness.types import AnswerForm, Prediction, Sample
 
 FIX = "`harness list tasks spar_bench` prints the source of the data."
 FOLDERS = {"full": "SPAR-Bench", "tiny": "SPAR-Bench-Tiny"}
-"""The hub's repositories, by the name that `split=` takes."""
+"""Repositories on the Hugging Face Hub, by split."""
 
 Prompt = Literal["question", "official"]
-KINDS = {AnswerForm.NUMBER: "number", AnswerForm.TEXT: "view", AnswerForm.CHOICE: "choice"}
+PROMPT_ENDINGS = {AnswerForm.NUMBER: "number", AnswerForm.TEXT: "view", AnswerForm.CHOICE: "choice"}
 
 
 def spar_bench(
@@ -73,17 +73,18 @@ def spar_bench(
 
 def _text(prompt: Prompt, question: Question, media: Media) -> str:
     """Return the text of a question in the chosen prompt, by its task and form of answer."""
-    prompts, boxes = templates("harness.tasks.spar_bench"), question.extra["task"] in BOXES
+    prompts, has_boxes = templates("harness.tasks.spar_bench"), question.extra["task"] in BOX_TASKS
     if prompt == "question":
-        return prompts["question_boxes" if boxes else "question"].format(question=question.text)
-    form = KINDS[form_of(question)]
-    return prompts["official_boxes" if boxes else f"official_{form}"].format(question=question.text)
+        name = "question_boxes" if has_boxes else "question"
+    else:
+        name = f"official_{'boxes' if has_boxes else PROMPT_ENDINGS[form_of(question)]}"
+    return prompts[name].format(question=question.text)
 
 
 def _parts(
     unit: Sequence[Sample], predictions: Sequence[Prediction]
 ) -> tuple[str, str, str | None]:
-    """Return the task, the true answer as written in the file, and the text of the response."""
+    """Return (task, true answer as written in the file, text of the response)."""
     _, target, prediction = single_answer(unit, predictions)
     return target.extra["task"], target.extra["answer"], answer_text(prediction)
 
@@ -91,7 +92,7 @@ def _parts(
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Return the score of `sparbench_process_results`, under the name of the task.
 
-    By it, an empty response to a question with options is right.
+    It counts an empty response to a question with options as right.
     """
     task, truth, text = _parts(unit, predictions)
     if text is None:
@@ -123,6 +124,7 @@ def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
 
 
 def _task_of(sample: Sample) -> str:
+    """Return the name of a sample's task among the twenty."""
     return str(ground_truth(sample).extra["task"])
 
 

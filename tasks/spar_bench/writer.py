@@ -1,8 +1,8 @@
-"""Write images of the generated world in SPAR-Bench's layout, the full and the tiny one.
+"""Write sample data: generated images in SPAR-Bench's layout, the full and the tiny set.
 
-Several views are the first, the middle and the last frame of a video. The depth of a thing is its
+Multiple views are the first, the middle and the last frame of a video. The depth of a thing is its
 rank in the order from the viewer. A change of view is the camera motion that would look like the
-motion of a thing. Backgrounds are plain, to keep the tables of many images small.
+motion of a thing. Backgrounds are plain, to keep tables small.
 """
 
 from collections.abc import Callable
@@ -20,9 +20,9 @@ from harness.world.quiz import QA, choice
 from harness.world.scene import Scene
 from harness.world.shapes import World
 
-PART = "test-00000-of-00001.parquet"
-THOUSAND = 1000  # range of normalized coordinates
-CHOICES: dict[str, Callable[[Scene], QA]] = {
+TABLE_FILE = "test-00000-of-00001.parquet"
+COORDINATE_RANGE = 1000  # of normalized coordinates
+CHOICE_QUESTIONS: dict[str, Callable[[Scene], QA]] = {
     "obj_spatial_relation": shapes.quadrant,
     "spatial_imagination": shapes.route,
     "distance_infer_center": shapes.nearer_question,
@@ -41,8 +41,8 @@ def write(world: World, root: Path) -> None:
         for row_number in range(n_rows)
     ]
     folder = root / "spar_bench"
-    write_table(folder / "SPAR-Bench" / "data" / PART, rows)
-    write_table(folder / "SPAR-Bench-Tiny" / "data" / PART, rows[: len(TASKS)])
+    write_table(folder / "SPAR-Bench" / "data" / TABLE_FILE, rows)
+    write_table(folder / "SPAR-Bench-Tiny" / "data" / TABLE_FILE, rows[: len(TASKS)])
 
 
 def _row(scene: Scene, number: int, task: str) -> dict[str, object]:
@@ -67,6 +67,7 @@ def _row(scene: Scene, number: int, task: str) -> dict[str, object]:
 
 
 def _answer_text(answer: str | float) -> str:
+    """Return a number as text."""
     return digits(float(answer))
 
 
@@ -82,7 +83,7 @@ def _question(scene: Scene, task: str) -> QA:
         return QA(kind=task, text=text, answer=0.0, named=())
     if task in LEVELS["Middle"]:
         return _matching(scene, task)
-    return CHOICES[stem](scene)
+    return CHOICE_QUESTIONS[stem](scene)
 
 
 def _depth(scene: Scene, *, relative: bool) -> QA:
@@ -105,11 +106,11 @@ def _matching(scene: Scene, task: str) -> QA:
 
 
 def _box(scene: Scene, index: int, shift: int) -> str:
-    """Return the box of a thing in the last frame, normalized to 1000 and moved to the right."""
+    """Return a thing's box in the last frame, normalized to 1000, moved to the right by `shift`."""
     thing = scene.things[index]
     (x, y), radius = thing.centre(scene.frames - 1), scene.radius(thing)
-    left, right = (x_ * THOUSAND // scene.width + shift for x_ in (x - radius, x + radius))
-    top, bottom = (y_ * THOUSAND // scene.height for y_ in (y - radius, y + radius))
+    left, right = (x_ * COORDINATE_RANGE // scene.width + shift for x_ in (x - radius, x + radius))
+    top, bottom = (y_ * COORDINATE_RANGE // scene.height for y_ in (y - radius, y + radius))
     return f"({left},{top},{right},{bottom})"
 
 

@@ -1,4 +1,4 @@
-"""Score questions for a number, in spatial benchmarks that also have questions with options."""
+"""Score questions for a number, for VSI-Bench and STI-Bench, which also have other questions."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,14 +12,14 @@ from harness.types import Prediction, Sample
 def scoring_of_form(
     task: str, protocols: Mapping[str, Protocol], form: str, protocol: str
 ) -> Protocol:
-    """Return the protocol for a form of questions.
+    """Return the requested protocol, after a check that it scores the task's form of questions.
 
     For `form=numeric`, the default `NAME/official` becomes `NAME/numeric`.
 
     Args:
         task: Name of the task, for messages.
         protocols: Protocols of the benchmark.
-        form: `numeric`, or another form.
+        form: Value of the task's `form=`: `numeric` or another.
         protocol: Name of the requested protocol.
 
     Raises:

@@ -1,8 +1,9 @@
-"""Questions of space and time about scenes of the generated world, for the spatial benchmarks.
+"""Questions of space and time about generated scenes, for sample data of the spatial benchmarks.
 
-The writers of these benchmarks' sample data use them. Each function asks one question about any
-scene with two named things, so that every question type of a benchmark occurs; the world's own
-questions (`harness.world.qa`) need special scenes. Places are in pixels, y downwards.
+The `writer` modules of VSI-Bench, STI-Bench and others use them. Each function asks one question
+about any scene with two uniquely named things, so that sample data have every question type of a
+benchmark; the questions of `harness.world.qa` need special scenes. Positions are in pixels, y
+downwards; a `Named` is (index of the thing in the scene, phrase that names it).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +21,8 @@ from harness.world.scene import Scene
 
 RATE = 1  # frames a second
 UNIT = "pixels"
-OTHER_NUMBERS = (Fraction(1, 2), Fraction(3, 2), Fraction(2), Fraction(3))
-"""Wrong options of a number, as factors of the right one."""
+WRONG_FACTORS = (Fraction(1, 2), Fraction(3, 2), Fraction(2), Fraction(3))
+"""Wrong options of a number, as multiples of the right one."""
 
 
 def write_video(path: Path, scene: Scene) -> None:
@@ -38,7 +39,7 @@ def _mp4(scene: Scene) -> bytes:
 
 
 def pair(scene: Scene) -> tuple[Named, Named]:
-    """Return the first two things with a unique name."""
+    """Return the first two things with unique names."""
     first, second, *_ = called(scene)
     return first, second
 
@@ -62,7 +63,7 @@ def width(scene: Scene) -> QA:
 
 
 def room(scene: Scene) -> QA:
-    """Ask for the size of the image."""
+    """Ask for the area of the image in thousands of square pixels; it stands for a room's size."""
     return QA(
         kind="room",
         text="What is the size of the picture (in thousand square pixels)?",
@@ -72,7 +73,7 @@ def room(scene: Scene) -> QA:
 
 
 def distance(scene: Scene) -> QA:
-    """Ask for the distance of two things at the start."""
+    """Ask for the distance between the centres of two things at the start, rounded, at least 1."""
     first, second = pair(scene)
     text = (
         f"What is the distance between the centres of the {first[1]} and the {second[1]} at the "
@@ -110,7 +111,7 @@ def quadrant(scene: Scene) -> QA:
 
 
 def third_question(scene: Scene) -> QA:
-    """Ask if a thing is to the left or right of another, or mainly above or below it."""
+    """Ask if a thing is left or right of another, or farther above or below it than sideways."""
 
     def option_for(dx: int, dy: int) -> str:
         return "above or below" if abs(dx) < abs(dy) else "left" if dx < 0 else "right"
@@ -119,7 +120,7 @@ def third_question(scene: Scene) -> QA:
 
 
 def route(scene: Scene) -> QA:
-    """Ask for the first direction of a route."""
+    """Ask for the two directions of a route from a thing to another: sideways, then up or down."""
     start, goal = pair(scene)
     dx, dy = _offset(scene, goal, start)
     sideways, vertically = ("right" if dx > 0 else "left"), ("down" if dy > 0 else "up")
@@ -144,7 +145,8 @@ def appearance(scene: Scene) -> QA:
     )
     phrases = [phrase for _, phrase in chosen]
     wrong = [", ".join(phrases[1:] + phrases[:1])]
-    wrong += [", ".join(phrases[::-1])] if len(phrases) > 2 else []
+    if len(phrases) > 2:  # the reverse of two is the rotation above
+        wrong.append(", ".join(phrases[::-1]))
     text = (
         "What is the order of the first appearance of these objects, those seen at once from "
         f"left to right: {', '.join(sorted(phrases))}?"
@@ -184,7 +186,7 @@ def faster(scene: Scene) -> QA:
 
 
 def place(scene: Scene, *, frame: int, moment: str) -> QA:
-    """Ask for the centre of a thing, with its order from the viewer as a third coordinate."""
+    """Ask for a thing's centre in a frame, as [x, y, depth]; depth is its order from the viewer."""
     index, phrase = pair(scene)[0]
     thing = scene.things[index]
     x, y = thing.centre(frame)
@@ -203,17 +205,19 @@ def camera(scene: Scene) -> QA:
 
 
 def with_numbers(scene: Scene, kind: str, text: str, value: float, unit: str) -> QA:
-    """Return a question for a number, with five options in the same unit."""
+    """Return a question for a number with options in the same unit: the right one and multiples."""
     right = max(1, round(value))
-    wrong = dict.fromkeys(f"{round(right * factor)} {unit}" for factor in OTHER_NUMBERS)
+    wrong = dict.fromkeys(f"{round(right * factor)} {unit}" for factor in WRONG_FACTORS)
     return choice(scene, kind, text, answer=f"{right} {unit}", others=wrong)
 
 
-def _relative_side(scene: Scene, options: Sequence[str], value: Callable[[int, int], str]) -> QA:
-    """Ask where a thing is as seen from another; `value` gives the right option by (dx, dy)."""
+def _relative_side(
+    scene: Scene, options: Sequence[str], right_option: Callable[[int, int], str]
+) -> QA:
+    """Ask where a thing is as seen from another; `right_option` takes its offset (dx, dy)."""
     subject, reference = pair(scene)
     dx, dy = _offset(scene, subject, reference)
-    right = value(dx, dy)
+    right = right_option(dx, dy)
     text = f"Seen from the {reference[1]}, where is the {subject[1]} at the start?"
     return choice(scene, "side", text, answer=right, named=(subject, reference), others=options)
 
@@ -226,6 +230,7 @@ def _offset(scene: Scene, first: Named, second: Named) -> tuple[int, int]:
 
 
 def _offset_length(scene: Scene, first: Named, second: Named) -> float:
+    """Return the distance between the centres of two things in frame 0."""
     return hypot(*_offset(scene, first, second))
 
 
@@ -241,9 +246,11 @@ def _speed(scene: Scene, index: int) -> int:
 
 
 Asked = Callable[[Scene], QA]
+"""Function that asks a question about a scene."""
 ENDS: Mapping[str, Asked] = MappingProxyType(
     {
         "start": lambda scene: place(scene, frame=0, moment="at the start"),
         "end": lambda scene: place(scene, frame=scene.frames - 1, moment="at the end"),
     }
 )
+"""Questions for a thing's centre in the first and in the last frame."""

@@ -1,4 +1,8 @@
-"""Read the rows of STI-Bench's `qa.parquet`, and turn some into questions for a number."""
+"""Read STI-Bench's questions from `qa.parquet`, and turn some into questions for a number.
+
+All questions have options. `in_numbers` is for the task's `form=numeric`: it drops the options of
+questions whose options are all quantities of one unit.
+"""
 
 import json
 import re
@@ -13,8 +17,8 @@ from harness.metrics.choices import FIVE_LETTERS
 from harness.tasks.qa.questions import Fields, Question, read_records
 from harness.types import Answer
 
-STATIC = ("Dimensional Measurement", "Spatial Relation", "3D Video Grounding")
-DYNAMIC = (
+STATIC_TASKS = ("Dimensional Measurement", "Spatial Relation", "3D Video Grounding")
+DYNAMIC_TASKS = (
     "Displacement & Path Length",
     "Speed & Acceleration",
     "Ego-Centric Orientation",
@@ -22,13 +26,13 @@ DYNAMIC = (
     "Pose Estimation",
 )
 KIND_OF_TASK: Mapping[str, str] = MappingProxyType(
-    {**dict.fromkeys(STATIC, "static"), **dict.fromkeys(DYNAMIC, "dynamic")}
+    {**dict.fromkeys(STATIC_TASKS, "static"), **dict.fromkeys(DYNAMIC_TASKS, "dynamic")}
 )
 
-# A number and a unit, which is a sign, or letters with powers and parts: "0.8 m", "-12 m/s²".
-QUANTITY = re.compile(
+QUANTITY_PATTERN = re.compile(
     r"\s*([-+]?\d+(?:\.\d+)?)\s*([°%]|[^\W\d_](?:[^\W\d_]|[./²³° -])*(?:\^?-?[23])?)\s*\Z"
 )
+"""A number and a unit: "0.8 m", "45°", "-12 m/s^2"; not "1 to 2 m", and not "3" without a unit."""
 
 
 FIELDS = Fields(
@@ -43,12 +47,12 @@ FIELDS = Fields(
     allowed_values={"Task": tuple(KIND_OF_TASK)},
 )
 COLUMNS = FIELDS.columns
-OPTIONAL = {"Source": "data set", "Scene": "kind of place", "scene": "kind of place"}
+OPTIONAL_COLUMNS = {"Source": "data set", "Scene": "kind of place", "scene": "kind of place"}
 
 
 def read_questions(path: Path) -> Iterator[Question | DataError]:
     """Yield the question of each row in order, or its error."""
-    return read_records((path,), COLUMNS, _question, optional=OPTIONAL)
+    return read_records((path,), COLUMNS, _question, optional=OPTIONAL_COLUMNS)
 
 
 def _question(row: Mapping[str, Any], where: str) -> Question:
@@ -66,10 +70,10 @@ def _question(row: Mapping[str, Any], where: str) -> Question:
 
 
 def in_numbers(question: Question) -> Question | None:
-    """Return the question as one for a number, without its options.
+    """Return the question as one for a number, without its options, or None if it has no such form.
 
-    None: the options are not all numbers of one unit, or all are equal. This rule is our own. The
-    prompt names the unit, which is added to the question's row as `unit`.
+    It has if its options are all numbers of one unit, and not all equal; this rule is our own. The
+    unit is added to the question's row as `unit`, for the prompt.
     """
     parsed = [quantity(option) for option in question.options]
     quantities = [pair for pair in parsed if pair is not None]
@@ -89,14 +93,18 @@ def quantity(option: str) -> tuple[float, str] | None:
     >>> quantity("0.8 m"), quantity(" -12 degrees "), quantity("1 to 2 m"), quantity("red")
     ((0.8, 'm'), (-12.0, 'degrees'), None, None)
     """
-    match = QUANTITY.match(option[:200].removesuffix("."))
+    match = QUANTITY_PATTERN.match(option[:200].removesuffix("."))
     if match is None or len(match[1]) > 20:
         return None
     return float(match[1]), " ".join(match[2].split())
 
 
 def _options(value: Any, where: str) -> list[str]:
-    """Return the options of a struct (a letter may be null), a map, or JSON of either, in order."""
+    """Return the options in the order of their letters, from a cell of `Candidates`.
+
+    The cell is a struct by letter (options may be null), a list of (letter, option) pairs, or JSON
+    of either.
+    """
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -124,7 +132,7 @@ def _options(value: Any, where: str) -> list[str]:
 
 
 def scene_of(video: str) -> str:
-    """Return the kind of place from a file's name, as `scene_type` of the official script does.
+    """Return the kind of place by a video's file name, as `scene_type` of the official script.
 
     >>> [scene_of(name) for name in ("camera_1.mp4", "scene0011_00.mp4", "000123.mp4", "x.mp4")]
     ['outdoor', 'indoor', 'desktop', 'unknown']

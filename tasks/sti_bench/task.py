@@ -1,6 +1,6 @@
 """STI-Bench: eight tasks of space and time in video, with up to five options each.
 
-A row of `qa.parquet`, and the video that it names:
+A row of `qa.parquet`, which names its video and an interval of it in seconds:
 
     {"Video": "scene0011_00.mp4", "ID": 3, "Source": "ScanNet", "Task": "Dimensional Measurement",
      "Question": "What is the height of the chair?", "time_start": 0.0, "time_end": 12.0,
@@ -27,7 +27,7 @@ from harness.tasks.sti_bench.records import in_numbers, read_questions
 from harness.types import AnswerForm
 
 FIX = "`harness list tasks sti_bench` prints the source of the data."
-PLACES = ("video", "videos")
+VIDEO_FOLDERS = ("video", "videos")
 """Folders of the unpacked `video.zip`: the official script's default, and the README's."""
 
 Form = Literal["choice", "numeric"]
@@ -52,8 +52,8 @@ def sti_bench(
         protocol: `sti/official` or `sti/strict`; with `form=numeric` always `sti/numeric`.
         form: `choice`, or `numeric`: only questions whose options are numbers of one unit, asked
             without the options.
-        prompt: `question`: the stretch of time and the question, options apart; `official`: all
-            the text of the official script, options in it.
+        prompt: `question`: the interval and the question, options apart; `official`: all the text
+            of the official script, which contains the options.
         frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
             `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
             selects among them.
@@ -67,7 +67,7 @@ def sti_bench(
         )
     root = folder(data / "sti_bench", fix=FIX)
     path = file(root / "qa.parquet", fix=FIX)
-    videos = Videos(tuple(root / name for name in PLACES), frames)
+    videos = Videos(tuple(root / name for name in VIDEO_FOLDERS), frames)
     question_format = QuestionFormat(
         files=(path,),
         read=partial(_questions_of_form, path, form),

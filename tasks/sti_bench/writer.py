@@ -1,4 +1,4 @@
-"""Write videos of the generated world in STI-Bench's layout: `qa.parquet` and its videos."""
+"""Write sample data: generated videos in STI-Bench's layout, `qa.parquet` and its videos."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from harness.world.quiz import QA
 from harness.world.scene import Scene
 from harness.world.shapes import World
 
-NAMES = ("scene{:04d}_00.mp4", "camera_{:04d}.mp4", "{:06d}.mp4")
+FILE_PATTERNS = ("scene{:04d}_00.mp4", "camera_{:04d}.mp4", "{:06d}.mp4")
 """Patterns of file names for indoor, outdoor and desktop scenes."""
 
 TASKS = tuple(KIND_OF_TASK)
@@ -31,8 +31,8 @@ def write(world: World, root: Path) -> None:
 
 
 def name_of(index: int) -> str:
-    """Return the file name of a scene's video, which shows its kind of place."""
-    return NAMES[index % len(NAMES)].format(index)
+    """Return the file name of a scene's video; the kind of place is recognised by it."""
+    return FILE_PATTERNS[index % len(FILE_PATTERNS)].format(index)
 
 
 def _row(scene: Scene, number: int, task: str) -> dict[str, object]:

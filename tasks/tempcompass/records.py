@@ -1,4 +1,9 @@
-"""TempCompass' questions: the repository's JSON files, or the hub's tables."""
+"""Reader of TempCompass' questions, from the repository's JSON files or the Hugging Face tables.
+
+A question belongs to a video, one of its temporal aspects (such as speed), and one of four formats.
+The JSON of a format is `{video: {aspect: [{"question": …, "answer": …}, …]}}`; a table has one row
+per question, with COLUMNS.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +18,7 @@ from harness.metrics.tempcompass import ASPECTS
 
 Format: TypeAlias = Literal["multi-choice", "yes_no", "caption_matching", "captioning"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-COLUMNS = ("video_id", "question", "answer", "dim")
+COLUMNS = ("video_id", "question", "answer", "dim")  # `dim` is the aspect
 JUDGE_COLUMNS = ("mc_question", "mc_answer")
 """Further columns of captions: the multiple-choice question that a judge answers from a caption."""
 
@@ -27,12 +32,12 @@ class Record:
     video: str
     aspect: str
     question: str
-    """Text with its options, each on a line."""
+    """Text of the question, followed by its options, one per line."""
     answer: str
     judge_question: tuple[str, str] | None = None
     """For a caption: the multiple-choice question that a judge answers from it, and its answer."""
     aspect_type: str = ""
-    """Finer aspect, if the meta data have it."""
+    """Finer aspect, such as "absolute speed"; empty if meta_info.json does not have it."""
     options: tuple[str, ...] = ()
 
 
@@ -63,7 +68,7 @@ class Listing:
 
 
 class RawQuestion(NamedTuple):
-    """A question as a file has it."""
+    """A question with its unchecked fields, from a table or a JSON file."""
 
     where: str
     """File and position of the question, for messages."""
@@ -75,7 +80,7 @@ class RawQuestion(NamedTuple):
 
 
 def read_records(listing: Listing) -> Iterator[Record | DataError]:
-    """Yield every question in order, or an error in place of one, or of the rest of a file.
+    """Yield every question in order, or an error in place of a question or of the rest of a file.
 
     Raises:
         DataError: meta_info.json, or for captions the JSON of multiple choice, is damaged.
@@ -98,7 +103,7 @@ def read_records(listing: Listing) -> Iterator[Record | DataError]:
 
 
 def _raw_questions(listing: Listing, form: Format) -> Iterator[RawQuestion | DataError]:
-    """Yield the questions of one format, or an error in place of one or of the rest of a file."""
+    """Yield the questions of a format; an error stands for a question or the rest of a file."""
     # Tables do not number the questions on a (video, aspect); the count runs on from file to file.
     numbers: Counter[tuple[str, str]] = Counter()
     for path in listing.files_of(form):
@@ -114,7 +119,7 @@ def _raw_questions(listing: Listing, form: Format) -> Iterator[RawQuestion | Dat
 def _questions_of_table(
     path: Path, form: Format, numbers: Counter[tuple[str, str]]
 ) -> Iterator[RawQuestion]:
-    """Yield a table's questions, and add them to `numbers`, the questions so far by `key`."""
+    """Yield a table's questions; `numbers` counts those so far of each (video, aspect)."""
     columns = (*COLUMNS, *(JUDGE_COLUMNS if form == "captioning" else ()))
     for number, row in enumerate(rows(path, columns)):
         key = str(row["video_id"]), str(row["dim"])
@@ -143,10 +148,10 @@ def _questions_of_video(plain: Any, video: str, path: Path) -> Iterator[RawQuest
 
 
 def _judge_fields(listing: Listing) -> Callable[[str, str], dict[str, str]]:
-    """Return a function: (video, aspect) → fields JUDGE_COLUMNS for a caption; empty for none.
+    """Return a function from (video, aspect) to the fields JUDGE_COLUMNS for a caption.
 
-    They are the first multiple-choice question on the aspect. The repository's JSON of captions
-    lacks these fields, which the hub's table has.
+    The fields are the first multiple-choice question on the aspect, or {} if there is none. The
+    repository's JSON of captions lacks them; the hub's table of captions has them.
     """
     indices = [
         JsonIndex(JsonFile(path))
@@ -180,7 +185,7 @@ def _finer_aspect(types: Mapping[str, Any], video: str, aspect: str, meta: str) 
 
 
 def _record(form: Format, raw: RawQuestion, aspect_type: str) -> Record:
-    """Check a question's fields, and that its answer is one of those that its format has."""
+    """Return a question's record after a check of its fields and of its answer for the format."""
     question, answer = (field(raw.fields, key, str, raw.where) for key in ("question", "answer"))
     if raw.aspect not in ASPECTS:
         raise DataError(raw.where, expected=" or ".join(ASPECTS), found=repr(raw.aspect)[:40])

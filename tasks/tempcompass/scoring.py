@@ -1,4 +1,8 @@
-"""Score TempCompass' responses, each format by its own rules, and captions by a judge as well."""
+"""Protocols of TempCompass, which score each of its four formats of questions by its own rules.
+
+A caption is scored by a multiple-choice question about the video's aspect: a judge answers it from
+the caption alone, or (strictly) the caption must contain the words of the right option.
+"""
 
 import re
 from collections.abc import Sequence
@@ -22,11 +26,14 @@ UNREADABLE = Metric(
     better="lower",
     about="share of captions on which the judge neither chose an option, as `C. …`, nor said None",
 )
-WORDS = re.compile(r"[a-z0-9]+")
+WORD_PATTERN = re.compile(r"[a-z0-9]+")
 
 
 def by_rules(record: Record, text: str) -> bool | None:
-    """Return the verdict of the official rules on a response; None where no rule fits."""
+    """Return True if a response is right by the official rules; None if no rule fits it.
+
+    For the three formats other than captioning.
+    """
     if record.format == "multi-choice":
         return tempcompass.multiple_choice(text, record.answer)
     if record.format == "yes_no":
@@ -35,7 +42,7 @@ def by_rules(record: Record, text: str) -> bool | None:
 
 
 def strict_verdict(record: Record, text: str) -> bool | None:
-    """Return the verdict that a response states, read strictly; None if it states none."""
+    """Return True if the answer that a response states is right; None if it states none."""
     if record.format == "multi-choice":
         if text.strip() == record.answer:
             return True
@@ -64,7 +71,9 @@ def right_caption(record: Record) -> str:
 
 
 def tells_only(caption: str, right: str, options: Sequence[str]) -> bool:
-    """Return True if a caption has the words of the right option in a row, and no other option's.
+    """Return True if a caption contains the right option's words in a row, and no wrong option's.
+
+    Options whose words are part of the right option do not count as wrong.
 
     >>> options = ["walking slowly", "walking", "sitting"]
     >>> [tells_only(text, "walking", options) for text in ("A man is walking.", "He walks")]
@@ -89,7 +98,7 @@ def _normalize(text: str) -> str:
     >>> _normalize("It's red.")
     ' it s red '
     """
-    return f" {' '.join(WORDS.findall(text.lower()))} "
+    return f" {' '.join(WORD_PATTERN.findall(text.lower()))} "
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +109,10 @@ class Scoring:
     judge: Judge | None = None
 
     def __call__(self, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-        """Return the score under the question's aspect and `avg`, and the protocol's rate.
+        """Return the score as `avg` and under the question's aspect, and a rate of the protocol.
 
-        The rate is that of unreadable verdicts where a judge is asked, else of responses that fit
-        a rule; the strict protocol has none. Without a verdict a response is wrong.
+        The rate is of unreadable verdicts if a judge is asked, else of responses that fit a rule;
+        the strict protocol has no rate. A response without a verdict is wrong.
         """
         (sample,), (prediction,) = unit, predictions
         text, record = answer_text(prediction), _record(sample)
@@ -122,9 +131,10 @@ class Scoring:
         return scores
 
     def rule_verdict(self, sample: Sample, text: str) -> bool | None:
-        """Return the verdict of the protocol's rules on a response; None where no rule fits.
+        """Return True if a response is right by the protocol's rules; None if no rule fits it.
 
-        Only the strict protocol has a rule for captions; else True means that one can be judged.
+        Only the strict protocol has a rule for captions; in the others, True means that a caption
+        is not blank, so a judge can read it.
         """
         record = _record(sample)
         if self.protocol == "tempcompass/strict":
@@ -134,11 +144,11 @@ class Scoring:
         return by_rules(record, text)
 
     def _judged(self, record: Record, text: str) -> tuple[bool, bool]:
-        """Return two values: the caption is right, and the judge's verdict could be read."""
+        """Return (True if the caption is right, True if the judge's verdict could be read)."""
         assert record.judge_question is not None, "every caption has a question for the judge"
         question, answer = record.judge_question
         if tempcompass.strip_marks(text) == right_caption(record):
-            return True, True  # a perfect answer, which nobody has to be asked about
+            return True, True  # the right option itself: no judge is needed
         if self.judge is None:
             raise unjudged(RUBRIC)
         verdict = self.judge.judge(RUBRIC, question, tempcompass.strip_marks(text), answer)
@@ -148,6 +158,7 @@ class Scoring:
 
 
 def _record(sample: Sample) -> Record:
+    """Return the question that a sample was made from."""
     assert sample.target is not None, "the ground truth is public"
     record: Record = sample.target.extra["record"]
     return record

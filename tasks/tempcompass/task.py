@@ -1,6 +1,7 @@
 r"""TempCompass: action, direction, speed, order and change, in four formats of questions.
 
-`questions/<format>.json`, and the video `videos/<video>.mp4`:
+`questions/<format>.json` has the questions by video and aspect, about the video
+`videos/<video>.mp4`:
 
     {"1034419625": {"action": [{"question": "What is the man doing?\nA. dunking\nB. dribbling",
                                 "answer": "A. dunking"}]}}
@@ -85,7 +86,7 @@ def tempcompass(
 
 
 def _form(format: Format, prompt: Prompt) -> AnswerForm:
-    """Return the form of answer that a model is asked for."""
+    """Return the form of answer: a choice for multiple-choice questions with options apart."""
     has_options = format == "multi-choice" and prompt == "question"
     return AnswerForm.CHOICE if has_options else AnswerForm.TEXT
 

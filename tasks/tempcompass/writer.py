@@ -1,7 +1,7 @@
-"""Write the generated world's videos in TempCompass' layouts: four formats of every question.
+"""Write sample data: generated videos in TempCompass' two layouts, each question in four formats.
 
 The repository's files are `questions/<format>.json`; the hub's tables,
-`<format>/test-00000-of-00001.parquet`, hold the same questions. The reader takes the former first.
+`<format>/test-00000-of-00001.parquet`, hold the same questions. The reader prefers the JSON files.
 """
 
 import json
@@ -16,7 +16,7 @@ from harness.tasks.video_qa.writing import choose_questions, name, write_table, 
 from harness.world.quiz import QA
 from harness.world.shapes import World
 
-ASPECT = {
+ASPECT_OF_KIND = {
     "direction": "direction",
     "speed": "speed",
     "order": "order",
@@ -24,10 +24,11 @@ ASPECT = {
     "leaves": "action",
     "end_relation": "attribute_change",
 }
+"""TempCompass' aspect for each kind of the world's questions."""
 Questions: TypeAlias = dict[str, dict[str, list[dict[str, str]]]]
 """Questions of one format, by video and aspect."""
-NAMES = (("Option", "12"), ("Sentence", "AB"), ("Caption", "AB"))
-"""Names of the two lines of `caption_matching`: "Option 1" and "Option 2", and so on."""
+LINE_NAMES = (("Option", "12"), ("Sentence", "AB"), ("Caption", "AB"))
+"""(Word, two marks) of the two lines of `caption_matching`, such as "Option 1" and "Option 2"."""
 
 
 def write(world: World, root: Path) -> None:
@@ -41,7 +42,7 @@ def write(world: World, root: Path) -> None:
         entry_of_aspect: dict[str, object] = dict.fromkeys(ASPECTS)
         meta[video] = {"eval_dim": entry_of_aspect, "content": ["shapes"]}
         for question in questions:
-            aspect = ASPECT[question.kind]
+            aspect = ASPECT_OF_KIND[question.kind]
             entry_of_aspect[aspect] = {"type": question.kind}
             for format, entry in _formats(question, number).items():
                 formats[format].setdefault(video, {}).setdefault(aspect, []).append(entry)
@@ -69,7 +70,7 @@ def _rows(plain: Questions, choices: Questions) -> Iterator[dict[str, str]]:
 
 
 def _formats(question: QA, number: int) -> dict[str, dict[str, str]]:
-    """Return a question's fields in each format; in every second video "yes" is right."""
+    """Return {format: fields} of a question; "yes" is right in videos with an odd `number`."""
     right = f"{question.letter}. {question.answer}"
     wrong = next(option for option in question.options if option != question.answer)
     text = question.answer if number % 2 else wrong
@@ -101,7 +102,7 @@ def _formats(question: QA, number: int) -> dict[str, dict[str, str]]:
 
 def _matching(question: QA, wrong: str, number: int) -> dict[str, str]:
     """Return the fields of `caption_matching`: two lines; the first is right if `number` is odd."""
-    caption_name, marks = NAMES[number % len(NAMES)]
+    caption_name, marks = LINE_NAMES[number % len(LINE_NAMES)]
     pair = [str(question.answer), wrong] if number % 2 else [wrong, str(question.answer)]
     lines = [
         f"{caption_name} {mark}: {question.text} It is {option}."

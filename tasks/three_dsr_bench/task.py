@@ -1,4 +1,6 @@
-"""3DSRBench: questions on height, location, orientation and several objects, each asked once.
+"""3DSRBench: questions on height, location, orientation and multi-object relations in an image.
+
+Every question counts by itself; FlipEval and CircularEval, which need its variants, are left out.
 
 A row of `3dsr/test-*.parquet`: `{"index": "VIN6MS3J", "image": …, "question": "…", "A": "yes",
 "B": "no", "C": null, "D": null, "answer": "A", "category": "height_higher"}`

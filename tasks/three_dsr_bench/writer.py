@@ -1,4 +1,4 @@
-"""Write questions of the generated world in the table of 3DSRBench."""
+"""Write sample data: generated questions in the table of 3DSRBench."""
 
 from harness.tasks.three_dsr_bench.task import FIELDS, KINDS
 from harness.tasks.video_qa.benchmarks import question_writer

@@ -1,4 +1,7 @@
-"""Format of tasks whose questions are a file in Video-R1's form: reader, samples and checks."""
+"""`question_set` makes the format of training tasks whose questions are a file in Video-R1's form.
+
+Video-R1-260k and SR-91k use it; `questions` has the reader of one record.
+"""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,7 +19,7 @@ from harness.tasks.training.subsets import RandomSubset
 from harness.types import AnswerForm
 
 FORMS = (AnswerForm.CHOICE, AnswerForm.NUMBER, AnswerForm.TEXT)
-"""Forms of answer in such a file."""
+"""Forms of answers in files of Video-R1's form."""
 
 
 def question_set(
@@ -31,8 +34,8 @@ def question_set(
 ) -> QuestionFormat:
     """Return the format of the selected questions of a file; images and videos lie beside it.
 
-    Malformed records are left out, and `check` names them: one of some hundred thousand must not
-    end a training.
+    Malformed records are left out, and `check` names them: one bad record of a hundred thousand
+    must not stop a training.
 
     Args:
         name: The task's name.
@@ -40,7 +43,7 @@ def question_set(
         videos: The videos.
         sampled: The choice of questions.
         is_selected: Returns True if a question belongs to the task.
-        extended: Adds to a question what other files say of it.
+        extended: Returns a question with the data that other files have about it.
         other_files: The files that `extended` reads, whose content decides the questions too.
     """
 
@@ -57,6 +60,7 @@ def question_set(
                 yield extended(question)
 
     def read_valid() -> Iterator[Question]:
+        """Return the selected questions without the errors."""
         return (question for question in read() if isinstance(question, Question))
 
     return QuestionFormat(

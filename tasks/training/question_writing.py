@@ -1,4 +1,4 @@
-"""Records of the generated world's questions in Video-R1's form."""
+"""Make records in Video-R1's form of generated questions, for sample data of training sets."""
 
 from harness.tasks.qa.answer_text import digits
 from harness.tasks.qa.options import lettered

@@ -35,9 +35,9 @@ FORMS: Mapping[str, AnswerForm] = {
 """The form of answer of each `problem_type`; the last two are STV-205k's."""
 
 VIDEO_R1 = ("multiple choice", "numerical", "regression", "free-form", "OCR")
-"""The types that Video-R1's and SpaceR's files have."""
+"""The problem types in Video-R1's and SpaceR's files."""
 
-NEEDED = {
+REQUIRED_FIELDS = {
     "problem": "question",
     "data_type": "image or video",
     "problem_type": "what is asked for",
@@ -50,7 +50,7 @@ def read_questions(
 ) -> Iterator[Question | DataError]:
     """Yield every record of a `.json` list or a `.jsonl` file in order, or the error that it has.
 
-    A record without an id has its number in the file, from 0, for an id; ids are `distinct`.
+    Records without an id get their index in the file as id; repeated ids are made `distinct`.
 
     Args:
         path: The file.
@@ -72,7 +72,7 @@ def read_questions(
 
 
 def distinct(entries: Iterable[Question | DataError]) -> Iterator[Question | DataError]:
-    """Yield the entries; an id that comes again has `#2`, `#3`, … behind it."""
+    """Yield the entries; `#2`, `#3`, … is appended to a repeated id."""
     n_seen: Counter[str] = Counter()
     for entry in entries:
         if isinstance(entry, Question):
@@ -100,16 +100,17 @@ def read_question(
     root: Path = Path(),
     problem_types: Sequence[str] = VIDEO_R1,
 ) -> Question:
-    """Check one record, except for its frames, and except that its path stays below `root`.
+    """Return the question of one record after a check of its fields.
 
-    Without a `problem_id` its id is `number`.
+    The caller checks its `frames`, and that its path stays below `root`. Without a `problem_id`,
+    the question's id is `number`.
 
     Raises:
         DataError: a field is missing, or not what its type of problem needs.
     """
-    for key in NEEDED:
+    for key in REQUIRED_FIELDS:
         field(plain, key, (str, int), where)
-    assert isinstance(plain, Mapping), "it has fields"
+    assert isinstance(plain, Mapping), "`field` raises for anything else"
     problem_type, medium = text(plain, "problem_type", where), text(plain, "data_type", where)
     if problem_type not in problem_types:
         raise DataError(
@@ -121,7 +122,7 @@ def read_question(
         raise DataError(f"{where}: 'data_type'", expected="image or video", found=repr(medium)[:40])
     options = _options(plain.get("options"), where) if problem_type == "multiple choice" else ()
     solution, path = _solution(plain, where), _path(plain, where)
-    media: str | tuple[Path, ...] = path
+    media: str | tuple[Path, ...] = path  # the name of a video, or the files of an image
     if medium == "image" or not path:
         media = (root / path,) if path else ()
     # Video-R1's reward compares the decimals of a number, so its text is kept as well.
@@ -145,7 +146,7 @@ def read_question(
 
 
 def _path(plain: Mapping[str, object], where: str) -> str:
-    """Return the path below the data's folder, which a file has as `./x`, `/x` or `x`.
+    """Return a record's path below the data folder, "x" for "./x" and "/x" too.
 
     It is empty if the record lists frames instead.
     """
@@ -170,7 +171,7 @@ def _solution(plain: Mapping[str, object], where: str) -> str:
 
 
 def _answer(solution: str, problem_type: str, options: int, where: str) -> Answer:
-    """Parse the solution of a question of a type; `where` names it in errors."""
+    """Parse a solution; `options` is the number of options, and `where` names it in errors."""
     if problem_type == "multiple choice":
         letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:options]
         letter = solution.rstrip(".").strip()
@@ -191,7 +192,7 @@ def _answer(solution: str, problem_type: str, options: int, where: str) -> Answe
 
 
 def _number(solution: str, where: str) -> float:
-    """Return a number as Video-R1's reward reads it: without commas."""
+    """Parse a number as Video-R1's reward does: without its commas."""
     try:
         number = float(solution.replace(",", ""))
     except ValueError:

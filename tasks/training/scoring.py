@@ -1,7 +1,7 @@
-"""Scores of answers to training questions: for curves, never for boards.
+"""Protocols for the training sets, whose scores are for training curves and never for boards.
 
 `train/objects` is for sets whose ground truth is a list of boxes, `train/answers` for questions
-with an option, a number, a text or a box. Both are ours; no benchmark is scored by them.
+with an option, a number, a text or a box. Both are our own; no benchmark is scored by them.
 """
 
 import math
@@ -26,13 +26,13 @@ def found_objects(
 ) -> tuple[float, float]:
     """Return (share of objects found, mean IoU) of the best one-to-one assignment.
 
-    Both are sums over assigned pairs, divided by the larger number of boxes. An empty answer scores
-    1 and 1 where there is no target.
+    Both are sums over assigned pairs, divided by the larger number of boxes. They are 1 if there
+    are neither true nor predicted boxes.
 
     Args:
         ground_truth: True boxes.
-        predicted: Predicted ones.
-        inclusive: Whether right and bottom are a box's last pixels, as in the 840 × 840 tables.
+        predicted: Predicted boxes.
+        inclusive: True if right and bottom are a box's last pixels, as in the 840 × 840 tables.
 
     >>> found_objects([Box(0, 0, 10, 10)], [Box(0, 0, 10, 10), Box(50, 50, 60, 60)])
     (0.5, 0.5)
@@ -60,10 +60,10 @@ def score_objects(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> 
 
 
 def value(ground_truth: Answer, predicted: Answer | None) -> tuple[str, float]:
-    """Return (kind of answer that the question asks for, score from 0 to 1).
+    """Return (name of the metric for the question's form of answer, score from 0 to 1).
 
-    A letter is right or wrong; a number scores `max(0, 1 - |p - y| / |y|)`; a text is compared
-    word for word without regard to case and blanks; boxes score their mean IoU.
+    A letter or a text is right or wrong, a text without regard to case and blanks; a number scores
+    `max(0, 1 - |p - y| / |y|)`; boxes score their mean IoU.
     """
     if ground_truth.choice is not None:
         letter = (predicted.choice if predicted else None) or ""
@@ -83,7 +83,7 @@ def value(ground_truth: Answer, predicted: Answer | None) -> tuple[str, float]:
 
 
 def _number(predicted: Answer | None) -> float | None:
-    """Return the finite number or count of an answer; None for any other."""
+    """Return an answer's number, or else its count; None if it has neither or it is not finite."""
     if predicted is None:
         return None
     number = predicted.number if predicted.number is not None else predicted.count
@@ -96,7 +96,7 @@ def _normalize(text: str) -> str:
 
 
 def score_answers(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Return the answer's `value`, as the score and under its kind of answer."""
+    """Return the answer's `value`, as `score` and under the metric of its form."""
     _, target, prediction = single_answer(unit, predictions)
     answer_form, right = value(target.answer, prediction.answer)
     return {"score": Mean(right), answer_form: Mean(right)}

@@ -1,4 +1,7 @@
-"""Rows of still scenes in the form of the 840 × 840 training tables, for generated worlds."""
+"""Make rows of the 840 × 840 training tables (`tables840`) from generated still scenes.
+
+The writers of Seg-Zero's and VisionReasoner's sample data use them.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -38,9 +41,9 @@ def scenes(world: World) -> list[Scene]:
 
 
 def image(scene: Scene, name: str) -> dict[str, bytes | str]:
-    """Return a table's cell: the scene at 840 × 840, each pixel the nearest of the scene's.
+    """Return a table's image cell: the scene squashed to 840 × 840 by nearest-neighbour sampling.
 
-    The official tables were made by area interpolation; nearest pixels keep the file small.
+    The official tables were made by area interpolation; nearest neighbours keep the file small.
     """
     pixels = render(scene)
     rows = np.arange(SIDE) * scene.height // SIDE
@@ -50,21 +53,21 @@ def image(scene: Scene, name: str) -> dict[str, bytes | str]:
 
 
 def to_840(x: int, y: int, scene: Scene) -> list[int]:
-    """Return a pixel of the scene in the table's frame, rounded as the official script rounds."""
+    """Convert a pixel of the scene to the 840 × 840 image, rounded as by the official script."""
     return [int(x * SIDE / scene.width + 0.5), int(y * SIDE / scene.height + 0.5)]
 
 
 def box_of(mask: BoolArray, scene: Scene) -> list[int]:
-    """Return a mask's first and last column and row in the table's frame: [x1, y1, x2, y2]."""
+    """Return a mask's first and last column and row in the 840 × 840 image: [x1, y1, x2, y2]."""
     left, top, right, bottom = edges(mask)
     return to_840(left, top, scene) + to_840(right - 1, bottom - 1, scene)
 
 
 def circles(mask: BoolArray, scene: Scene, count: int) -> list[list[int]]:
-    """Return the centres of `count` circles inside a mask, in the table's frame.
+    """Return the centres [x, y] of `count` circles inside a mask, in the 840 × 840 image.
 
-    Each is the largest in what the circles before it leave of the mask; where nothing is left, the
-    last centre comes again.
+    Each is the largest circle in the part of the mask that earlier circles do not cover; if nothing
+    is left, the last centre is repeated.
     """
     remaining = mask.copy()
     centres: list[list[int]] = []
@@ -81,7 +84,7 @@ def circles(mask: BoolArray, scene: Scene, count: int) -> list[list[int]]:
 
 
 def objects(scene: Scene, referents: Sequence[int]) -> str:
-    """Return a solution of VisionReasoner's table."""
+    """Return a solution as in VisionReasoner's table: JSON with a box and a point per object."""
     masks = visible_masks(scene)
     return json.dumps(
         [
@@ -95,7 +98,7 @@ def objects(scene: Scene, referents: Sequence[int]) -> str:
 
 
 def one_object(scene: Scene, referent: int) -> str:
-    """Return a solution of Seg-Zero's table."""
+    """Return a solution as in Seg-Zero's table: tags with the box and two points of one object."""
     mask = visible_masks(scene)[referent]
     left, top, right, bottom = box_of(mask, scene)
     (x1, y1), (x2, y2) = circles(mask, scene, 2)
@@ -103,9 +106,9 @@ def one_object(scene: Scene, referent: int) -> str:
 
 
 def scene_question(scene: Scene, *, plural: bool) -> Question:
-    """Return a question of the scene, for several things if `plural`, else for one.
+    """Return a random question about the scene, for several things if `plural`, else for one.
 
-    Where the scene has no such question, it is any question.
+    If the scene has no such question, it is any question.
     """
     questions = list(every_question(scene))
     matching = [question for question in questions if (question.count > 1) == plural]
@@ -113,7 +116,7 @@ def scene_question(scene: Scene, *, plural: bool) -> Question:
 
 
 def row(scene: Scene, name: str, question: Question, solution: str) -> dict[str, object]:
-    """Return a row of either table."""
+    """Return a row of either table, with a solution by `objects` or `one_object`."""
     return {
         "id": name,
         "problem": question.text,

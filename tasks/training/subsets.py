@@ -1,4 +1,4 @@
-"""Draw a random part of a training set, which depends on a seed and the set's name alone."""
+"""Draw a random subset of a training set, for tasks with `sample=` and `seed=`."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RandomSubset:
-    """`number` of a set's samples, drawn uniformly without replacement; all of them for None."""
+    """Choice of `number` samples of a set, uniformly without replacement; None takes all.
+
+    The choice depends on the seed, the set's name and its number of samples alone.
+    """
 
     number: int | None
     seed: int = 0
@@ -26,9 +29,10 @@ class RandomSubset:
             )
 
     def choose(self, read: Callable[[], Iterable[T]], name: str) -> Iterator[T]:
-        """Return the drawn items of the set of this name, in their order.
+        """Return the drawn items of the set called `name`, in their order.
 
-        `read` is called for each pass over all items: once to count them, once to yield them.
+        `read` returns all items; it is called twice, to count them and to yield them, so that they
+        need not be in memory.
         """
         if self.number is None:
             return iter(read())

@@ -1,11 +1,11 @@
-"""Read the training tables of Seg-Zero and VisionReasoner: an 840 × 840 image, a text, a solution.
+"""Read the training tables of Seg-Zero and VisionReasoner: 840 × 840 images, texts and solutions.
 
     {"id": "refcocog_161801_162109", "problem": "'man in red' and 'the dog'", "solution": "[…]",
      "image": {"bytes": …}, "img_height": 427, "img_width": 640}
 
-Images were squashed to 840 × 840 (the aspect is not kept) when the tables were made, and all
-numbers of a solution are pixels of that image: box sides are the first and the *last* row and
-column of the mask. `img_height` and `img_width` are those of the image before.
+Images were squashed to 840 × 840 (the aspect ratio is not kept) when the tables were made. The
+numbers of a solution are pixels of that image: a box has the first and the *last* column and row of
+the mask. `img_height` and `img_width` are the original image's.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ COLUMNS = {
     "solution": "the objects",
     "image": "image of 840 × 840",
 }
-OPTIONAL = {"img_height": "height before", "img_width": "width before"}
+OPTIONAL_COLUMNS = {"img_height": "height before", "img_width": "width before"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Solution:
     """Box in pixels of the 840 × 840 image, right and bottom *inclusive* as in the table: official
     rewards compare with it."""
     plain: Mapping[str, object]
-    """The same whole numbers under the official keys."""
+    """The solution's whole numbers under the official keys."""
 
 
 Parse = Callable[[str, str], Solution]
@@ -53,7 +53,7 @@ Parse = Callable[[str, str], Solution]
 def table_task(
     name: str, root: Path, parse: Parse, *, split: str, protocol: Protocol, fix: str
 ) -> Task:
-    """Return the task of such a table below `root`, the folder of a copy from the hub.
+    """Return the task of a table of 840 × 840 images below `root`, a copy of its repository.
 
     Raises:
         DataError: the folder or its `data/train-*.parquet` is not there.
@@ -62,7 +62,7 @@ def table_task(
     make = partial(_question, parse)
     question_format = QuestionFormat(
         files=files,
-        read=lambda: distinct(read_records(files, COLUMNS, make, optional=OPTIONAL)),
+        read=lambda: distinct(read_records(files, COLUMNS, make, optional=OPTIONAL_COLUMNS)),
         open=open_square,
         problems=partial(image_problems, open=open_square),
     )
@@ -77,7 +77,7 @@ def table_task(
 
 
 def _question(parse: Parse, row: Mapping[str, object], where: str) -> Question:
-    """Check one row, whose solution `parse` reads."""
+    """Return the question of a row after a check; `parse` reads its solution."""
     image = row["image"]
     encoded = image.get("bytes") if isinstance(image, dict) else None
     if not isinstance(encoded, bytes) or not encoded:
@@ -99,7 +99,7 @@ def open_square(question: Question) -> tuple[Media, ...]:
     """Open a question's image, or a stand-in if it cannot be read.
 
     Raises:
-        DataError: it is not 840 × 840.
+        DataError: the image is not 840 × 840.
     """
     (image,) = open_images(question, size=(SIDE, SIDE))
     if image.size != (SIDE, SIDE):
@@ -112,10 +112,10 @@ def open_square(question: Question) -> tuple[Media, ...]:
 
 
 def whole_numbers(numbers: object, count: int, where: str) -> list[int]:
-    """Check and return `count` whole numbers of the 840 × 840 frame.
+    """Check and return `count` coordinates in the 840 × 840 image.
 
     Raises:
-        DataError: they are others, or lie outside the frame.
+        DataError: `numbers` is not a list of `count` whole numbers from 0 to SIDE.
     """
     if not (
         isinstance(numbers, (list, tuple))
@@ -129,10 +129,10 @@ def whole_numbers(numbers: object, count: int, where: str) -> list[int]:
 
 
 def box(numbers: object, where: str) -> tuple[Box, list[int]]:
-    """Return a box of the table as a `Box` and as numbers, the same four.
+    """Return a table's box [x1, y1, x2, y2], as a `Box` and as a list of the same numbers.
 
-    Right and bottom stay as they are in the table, since rewards compare responses with them: the
-    last column and row, one less than in other boxes of the package.
+    Right and bottom stay inclusive, one less than in other boxes of the package, because rewards
+    compare responses with the table's numbers.
 
     Raises:
         DataError: it is not a box with right ≥ left and bottom ≥ top.
@@ -146,6 +146,6 @@ def box(numbers: object, where: str) -> tuple[Box, list[int]]:
 
 
 def point(numbers: object, where: str) -> tuple[Point, list[int]]:
-    """Return a point of the table, and its numbers as they are there."""
+    """Return a table's point [x, y], as a `Point` and as a list of the same numbers."""
     x, y = plain = whole_numbers(numbers, 2, where)
     return Point(float(x), float(y)), plain

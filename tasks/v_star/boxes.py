@@ -1,4 +1,7 @@
-"""Write and parse V-STaR's text form of boxes: JSON with one box per second."""
+"""Write and parse V-STaR's text form of boxes: JSON `{"3": [xmin, ymin, xmax, ymax], …}` by second.
+
+Boxes are in pixels. `boxes_in` reads responses as the official demo does, quirks included.
+"""
 
 import json
 import re
@@ -8,9 +11,10 @@ from harness.errors import ParseError
 from harness.responses import nesting_depth
 from harness.types import Box
 
-FENCED = re.compile(r"```json\s*\n(\[.*?\]|\{.*?\})\s*\n```", re.DOTALL)
+FENCED_JSON = re.compile(r"```json\s*\n(\[.*?\]|\{.*?\})\s*\n```", re.DOTALL)
+"""A list or an object between the lines "```json" and "```"."""
 MAX_DEPTH = 64  # levels of nested JSON
-MAX_RESPONSE = 20_000
+MAX_CHARACTERS = 20_000
 """Characters of a response that are read: the search for fences takes quadratic time."""
 
 
@@ -25,7 +29,7 @@ def boxes_in(response: str) -> Mapping[str, object]:
     >>> boxes_in("{'3.0': [1, 2, 3, 4]}"), boxes_in("nowhere")
     ({'3.0': [1, 2, 3, 4]}, {})
     """
-    source = _json_in(response[:MAX_RESPONSE])
+    source = _json_in(response[:MAX_CHARACTERS])
     if source is None:
         return {}
     try:
@@ -40,8 +44,11 @@ def boxes_in(response: str) -> Mapping[str, object]:
 
 
 def _json_in(response: str) -> str | None:
-    """Return the JSON in a fence, or else the text from the first bracket to its last partner."""
-    fence = FENCED.search(response) if "```json" in response else None
+    """Return the fenced JSON, or else the text from the first bracket to the last matching one.
+
+    Single quotes become double quotes. None: there is no bracket.
+    """
+    fence = FENCED_JSON.search(response) if "```json" in response else None
     if fence:
         return fence[1].strip().replace("'", '"')
     starts = [(start, pair) for pair in ("[]", "{}") if (start := response.find(pair[0])) >= 0]
@@ -60,7 +67,7 @@ def _loads(text: str) -> object:
 
 
 def _by_second(value: object) -> Mapping[str, object]:
-    """Return the boxes of `{second: box}`, of a list of such, or of `[[second, box], …]`."""
+    """Return {second: box} of such an object, of a list of them, or of `[[second, box], …]`."""
     if isinstance(value, list) and all(isinstance(item, dict) for item in value):
         return {key: boxes for item in value for key, boxes in item.items()}
     if isinstance(value, list):
@@ -69,7 +76,7 @@ def _by_second(value: object) -> Mapping[str, object]:
 
 
 def _close_brackets(text: str) -> str:
-    """Return the text with its missing brackets added, first square ones, then braces."""
+    """Return the text with missing brackets added at its start or end: square ones, then braces."""
     for left, right in ("[]", "{}"):
         lacking = text.count(left) - text.count(right)
         text = text + right * lacking if lacking > 0 else left * -lacking + text

@@ -1,4 +1,4 @@
-"""Masks of ground-truth boxes, for models that answer with masks."""
+"""Convert V-STaR's true boxes to masks, for models that answer with masks."""
 
 from harness.masks import Rle
 from harness.run_lengths import encode_runs

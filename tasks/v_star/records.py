@@ -1,4 +1,4 @@
-"""Read and check the items of `V_STaR_test.json`."""
+"""Read and check the items of `V_STaR_test.json`; `v_star.task` shows one."""
 
 import math
 from collections import Counter
@@ -11,8 +11,8 @@ from harness.layout import JsonFile, field
 from harness.tasks.qa.tables import number, text
 from harness.types import Box, Interval
 
-SHORT, MEDIUM = 60, 180
-"""Seconds below which a video is short, or of medium length."""
+SHORT_BELOW, MEDIUM_BELOW = 60, 180
+"""Lengths in seconds below which a video is Short, or Medium."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,10 @@ class Record:
 
     @property
     def duration(self) -> str:
-        """Short, Medium or Long."""
-        return "Short" if self.length < SHORT else "Medium" if self.length < MEDIUM else "Long"
+        """Class of the video's length: Short, Medium or Long."""
+        if self.length < SHORT_BELOW:
+            return "Short"
+        return "Medium" if self.length < MEDIUM_BELOW else "Long"
 
     @property
     def seconds(self) -> range:
@@ -63,9 +65,9 @@ def read_records(path: Path) -> Iterator[Record | DataError]:
 
 
 def _record(item: object, where: str, n_by_video: Counter[str]) -> Record:
-    """Check one item, and add it to `n_by_video`, the items so far by video."""
+    """Return the record of an item after a check; count it in `n_by_video`, the items by video."""
     video = field(item, "vid", (str, int), where)
-    assert isinstance(item, Mapping), "it has a field"
+    assert isinstance(item, Mapping), "`field` raises for anything else"
     n_by_video[str(video)] += 1
     number_of_video = n_by_video[str(video)]
     width, height = (field(item, side, int, where) for side in ("width", "height"))
@@ -97,7 +99,7 @@ def _record(item: object, where: str, n_by_video: Counter[str]) -> Record:
 
 
 def _interval(value: list[object], where: str) -> Interval:
-    """Check `[start, end]`, in seconds."""
+    """Return the interval of `[start, end]`, in seconds, after a check."""
     plain = dict(enumerate(value))
     if len(value) != 2:
         raise DataError(f"{where}: 'timestamps'", expected="two numbers", found=repr(value)[:60])

@@ -1,7 +1,7 @@
-"""Scores of V-STaR's five answers to an item.
+"""V-STaR's protocols: score the five answers to an item together.
 
 The questions form two chains: what → when → where, and what → where2 → when2. The answer to "what"
-counts in both.
+counts in both; a judge rates it. "When" is scored by temporal IoU, "where" by the IoU of boxes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,10 +25,11 @@ from harness.tasks.v_star.boxes import boxes_in, from_boxes, from_track
 from harness.types import AnswerForm, Interval, Prediction, Sample
 
 Reading = Literal["official", "strict"]
-HIGHEST = 3
-"""The judge's best rating, of whole numbers from 0."""
+"""Rules for reading responses: those of V-STaR's eval.py, or the answer's form alone."""
+HIGHEST_RATING = 3
+"""The judge's best rating; ratings are whole numbers from 0."""
 _UNANSWERED = -1
-"""In place of a rating: there is no answer to "what"."""
+"""Stands for the rating if there is no answer to "what"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,9 @@ class Scoring:
         )
 
     def _rating(self, sample: Sample, prediction: Prediction) -> int | None:
-        """Return the judge's rating from 0 to HIGHEST.
+        """Return the judge's rating of the answer to "what", from 0 to HIGHEST_RATING.
 
-        It is None if the judge's response has no rating, and `_UNANSWERED` without an answer.
+        None: the judge's response has no rating; `_UNANSWERED`: there is no answer.
         """
         assert sample.target is not None and sample.target.answer.text is not None
         text = answer_text(prediction)
@@ -70,10 +71,10 @@ class Scoring:
         # Without a judge, the rubric decides this answer by rules alone.
         grade = judgement(self.judge or _NoJudge(), judge_rubric, case)
         scale = judge_rubric.grade_scale()
-        is_official_scale = (scale.lowest, scale.highest) == (0, HIGHEST) and not scale.words
+        is_official_scale = (scale.lowest, scale.highest) == (0, HIGHEST_RATING) and not scale.words
         if self.reading == "official" and grade.by == "judge" and is_official_scale:
             return vstar.read_rating(grade.text)  # "3." is not a rating, "4" is
-        return round(grade.score * HIGHEST) if grade.readable else None
+        return round(grade.score * HIGHEST_RATING) if grade.readable else None
 
     def _when_score(self, sample: Sample, prediction: Prediction) -> float:
         """Return the temporal IoU of an answer to "when"."""
@@ -121,7 +122,7 @@ class _NoJudge:
 
 
 def _boxes(sample: Sample, prediction: Prediction) -> Mapping[str, object]:
-    """Return the predicted boxes by the text of their second."""
+    """Return the predicted boxes by their second, as text such as "4"."""
     answer = prediction.answer
     if sample.query.form is AnswerForm.TEXT:
         return boxes_in(answer_text(prediction) or "")
@@ -144,15 +145,17 @@ def _ceiling_of_mam(samples: Iterable[Sample]) -> float:
         boxes = sample.target.extra["boxes"]
         frames = len(sample.query.media[0])
         has_frame = [float(time).is_integer() and 0 <= time < frames for time, _ in boxes]
-        text = sample.query.form is AnswerForm.TEXT
-        shares.setdefault(sample.unit, []).append(1.0 if text else float(np.mean(has_frame or [0])))
+        # Text can name any time; a track has only whole seconds within the video.
+        is_text = sample.query.form is AnswerForm.TEXT
+        share = 1.0 if is_text else float(np.mean(has_frame or [0]))
+        shares.setdefault(sample.unit, []).append(share)
     reachable = (
         float(np.mean([np.mean(unit_shares) for unit_shares in shares.values()])) if shares else 1.0
     )
-    return (1 + 1 + reachable) / 3
+    return (1 + 1 + reachable) / 3  # the mean of Acc, m_tIoU and m_vIoU
 
 
-ABOUT: Mapping[str, str] = {
+ABOUT: Mapping[str, str] = {  # descriptions of metrics, by the prefix of their names
     "Acc": "share of answers to 'what' that the judge rates 2 or 3 of 3",
     "rating": "mean rating, from 0 to 3",
     "m_tIoU": "mean temporal IoU",
@@ -169,10 +172,10 @@ ABOUT: Mapping[str, str] = {
 
 
 def _with_description(metric: Metric) -> Metric:
-    """Return the metric with the text of ABOUT for the longest start of its name, and its chain."""
-    start = max((name for name in ABOUT if metric.name.startswith(name)), key=len)
+    """Return the metric with the text of the longest prefix of its name in ABOUT, and its chain."""
+    prefix = max((name for name in ABOUT if metric.name.startswith(name)), key=len)
     chain = {"1": ", chain 1", "2": ", chain 2"}.get(metric.name[-1], "")
-    return replace(metric, about=ABOUT[start] + chain)
+    return replace(metric, about=ABOUT[prefix] + chain)
 
 
 def with_rubric(protocol: Protocol, rubric_name: str) -> Protocol:

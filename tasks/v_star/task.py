@@ -1,7 +1,8 @@
 """V-STaR: what happens in a video, when and where, asked in two chains of questions.
 
-A question of a chain contains the answers to the questions before it. An item of
-`V_STaR_test.json` belongs to the video `videos/<vid>.mp4` (or a folder of `videos`):
+There are five questions per item: what, when and where (chain 1), where and when (chain 2). Each
+contains the answers to the questions before it in its chain. An item of `V_STaR_test.json` belongs
+to the video `videos/<vid>.mp4`, which may also lie in a folder of `videos`:
 
     {"vid": "abc", "domain": "Sports", "fps": 30.0, "width": 640, "height": 360,
      "frame_count": 900, "question": "What does the man throw?", "answer": "a frisbee",
@@ -10,7 +11,7 @@ A question of a chain contains the answers to the questions before it. An item o
      "bboxes": [{"timestamp": 4, "frame_index": 120, "xmin": 10, "ymin": 20, "xmax": 90,
                  "ymax": 200}]}
 
-There are five questions per item: what, when and where (chain 1), where and when (chain 2).
+The boxes are in pixels of the video.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,7 +42,7 @@ EACH_SECOND = partial(seconds, every=1.0, max_frames=1_000_000)
 
 Prompt = Literal["question", "official"]
 Where = Literal["track", "text"]
-STEPS = ("what", "when", "where", "where2", "when2")
+STEPS = ("what", "when", "where", "where2", "when2")  # questions of an item, chain 1 and 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def v_star(
             second, in pixels of the original video.
         rubric: Rubric for the answer to "what": its name, or a TOML file.
     """
-    assert find_rubric(rubric).grade_scale(), "else it raises"
+    assert find_rubric(rubric).grade_scale(), "grade_scale raises for a rubric without grades"
     scoring = with_rubric(choose("protocol", PROTOCOLS, protocol), rubric)
     root = folder(data / "v_star", fix=FIX)
     path = root / "V_STaR_test.json"
@@ -136,10 +137,10 @@ class Files:
 def _media(record: Record, files: Files, videos: Path) -> Media:
     """Open an item's video at one frame per second; a stand-in if it is missing or damaged."""
     path = files.find(record.video)
-    where = videos if path is None else path.parent
+    folder_path = videos if path is None else path.parent
     name = f"{record.video}.mp4" if path is None else path.name
     return video_or_lost(
-        (where,), name, EACH_SECOND, size=record.size, frames=max(1, round(record.length))
+        (folder_path,), name, EACH_SECOND, size=record.size, frames=max(1, round(record.length))
     )
 
 

@@ -1,6 +1,6 @@
-"""Write scenes of the generated world in V-STaR's format.
+"""Write sample data: generated videos in V-STaR's format.
 
-They are of the family `arrivals`, in which things enter and leave the picture.
+The scenes are of the family `arrivals`, in which things enter and leave the image.
 """
 
 import json
@@ -28,6 +28,7 @@ def write(world: World, root: Path) -> None:
 
 
 def _name(scene: Scene) -> str:
+    """Return a video's `vid`, its file name without suffix."""
     return f"{FAMILY}_{scene.index:05d}"
 
 
@@ -56,6 +57,7 @@ def _item(scene: Scene, number: int) -> dict[str, object]:
 
 
 def _box(scene: Scene, index: int, frame: int) -> dict[str, int]:
+    """Return the entry of `bboxes` for a thing in a frame, in pixels."""
     sides = edges(visible_masks(scene, frame)[index])
     box = dict(zip(("xmin", "ymin", "xmax", "ymax"), sides, strict=True))
     return {"timestamp": frame // RATE, "frame_index": frame, **box}

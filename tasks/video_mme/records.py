@@ -1,4 +1,7 @@
-"""Read Video-MME's questions: the hub's table, or JSON in the form of its result files."""
+"""Read Video-MME's questions from the hub's table, or from JSON in the form of its result files.
+
+The JSON is a list of videos, each with its fields and a list `questions`.
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,30 +12,30 @@ from harness.layout import Entry, JsonFile, field, path_inside
 from harness.tasks.qa.questions import Fields, Question, read_records
 
 DURATIONS = ("short", "medium", "long")
-PATTERNS = ("{}.mp4", "{}.MP4", "{}.mkv", "{}.webm")
-JSON = "videomme.json"
-OF_VIDEO = ("duration", "domain", "sub_category")
+PATTERNS = ("{}.mp4", "{}.MP4", "{}.mkv", "{}.webm")  # file names of a video
+JSON_FILE = "videomme.json"
+VIDEO_FIELDS = ("duration", "domain", "sub_category")
 """Fields that the JSON file has once for all questions of a video."""
 FIELDS = Fields(
     id="{question_id}",
     media="{videoID}",
     options="options",
     lettered=True,
-    categories={name: name for name in (*OF_VIDEO, "task_type")},
+    categories={name: name for name in (*VIDEO_FIELDS, "task_type")},
     allowed_values={"duration": DURATIONS},
 )
 
 
 def files(root: Path) -> tuple[Path, ...]:
-    """Return the files of questions: the table, wherever a download puts it, or else JSON."""
+    """Return the files of questions: the table's, wherever a download puts them, or else JSON."""
     for folder in (root / "videomme", root / "data", root):
         if tables := listed(folder, "test-*.parquet"):
             return tuple(tables)
-    return (root / JSON,) if (root / JSON).is_file() else ()
+    return (root / JSON_FILE,) if (root / JSON_FILE).is_file() else ()
 
 
 def read_questions(paths: tuple[Path, ...]) -> Iterator[Question | DataError]:
-    """Yield every question in order, or the error that it has."""
+    """Yield every question in order, or its error."""
     if paths[0].suffix.lower() == ".parquet":
         yield from read_records(paths, FIELDS.columns, FIELDS.read_record)
         return
@@ -52,7 +55,7 @@ def _questions_of_video(entry: Entry) -> Iterator[Question | DataError]:
             yield DataError(f"{where}: 'questions'", expected="objects", found=repr(row)[:60])
             continue
         name = video.get("videoID", video.get("video_id"))
-        video_fields = {key: video.get(key) for key in OF_VIDEO}
+        video_fields = {key: video.get(key) for key in VIDEO_FIELDS}
         try:
             yield FIELDS.read_record({**video_fields, "videoID": name, **row}, where)
         except DataError as error:

@@ -1,6 +1,7 @@
 """Video-MME: 2,700 questions with four options on 900 videos of 11 seconds to an hour.
 
-A row of the hub's table, and the video `data/<videoID>.mp4`:
+Subtitles may be added to a question (`subtitles=`). A row of the hub's table, which belongs to the
+video `data/<videoID>.mp4`:
 
     {"video_id": "001", "duration": "short", "domain": "Knowledge", "sub_category": "Geography",
      "videoID": "fFjv93ACGo8", "question_id": "001-1", "task_type": "Counting Problem",
@@ -31,8 +32,8 @@ from harness.tasks.video_qa.subtitles import at_frames, line_text, srt
 from harness.types import Prediction, Sample
 
 FIX = "`harness list tasks video_mme` prints the source of the data."
-NONE = "No subtitles available"
-"""Stands in a question for the subtitles of a video without any, as in the official prompt."""
+NO_SUBTITLES = "No subtitles available"
+"""Text of the official prompt for a video without subtitles."""
 
 Duration = Literal["all", "short", "medium", "long"]
 Subtitles = Literal["none", "shown", "all"]
@@ -107,7 +108,7 @@ def video_mme(
 def _questions_of_length(
     paths: tuple[Path, ...], duration: Duration
 ) -> Iterator[Question | DataError]:
-    """Yield the questions on videos of a length, and the errors of unreadable rows."""
+    """Yield the questions on videos of a duration class, and the errors of unreadable rows."""
     for question in read_questions(paths):
         if isinstance(question, DataError) or duration in ("all", question.categories["duration"]):
             yield question
@@ -123,15 +124,18 @@ class SubtitledQuestion:
     prompt: Prompt
 
     def __call__(self, question: Question, media: Media) -> str:
-        """Return all the text that a model is given."""
+        """Return the whole text of a question for the model."""
         text = wording_of("harness.tasks.video_mme", self.prompt)(question, media)
         if self.subtitles == "none":
             return text
         template = templates("harness.tasks.video_mme")["subtitles"]
-        return template.format(subtitles=self._lines(str(question.media), media) or NONE) + text
+        return (
+            template.format(subtitles=self._lines(str(question.media), media) or NO_SUBTITLES)
+            + text
+        )
 
     def _lines(self, name: str, media: Media) -> str:
-        """Return a video's subtitles, all or those of the frames in `media`, a line each."""
+        """Return a video's subtitles, one per line: all, or those of the frames in `media`."""
         path = subtitle_path(self.root, name)
         if not path.is_file():  # 156 of the 900 videos have none
             return ""
@@ -159,7 +163,10 @@ class SubtitledQuestion:
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`eval_your_results.py`: an unreadable response counts nowhere; a missing one is wrong."""
+    """Return the accuracy as `eval_your_results.py`.
+
+    A response without a readable letter counts nowhere; a missing response is wrong.
+    """
     _, target, prediction = single_answer(unit, predictions)
     has_response, letter = response(prediction, video_mme_choice)
     weight = float(letter is not None or not has_response)

@@ -1,7 +1,7 @@
-"""Write the generated world's videos in Video-MME's layouts, with subtitles for two of three.
+"""Write sample data: generated videos in Video-MME's layouts, with subtitles for two of three.
 
 The hub's table and `videomme.json`, a list of videos with their questions as in the official result
-files, hold the same. The reader takes the former first.
+files, hold the same questions. The reader prefers the table.
 """
 
 import json
@@ -10,16 +10,16 @@ from itertools import groupby
 from pathlib import Path
 
 from harness.tasks.qa.options import lettered
-from harness.tasks.video_mme.records import DURATIONS, JSON
+from harness.tasks.video_mme.records import DURATIONS, JSON_FILE
 from harness.tasks.video_qa.writing import choose_questions, name, write_table, write_videos
 from harness.world.quiz import QA
 from harness.world.scene import Scene
 from harness.world.shapes import World
 
 DOMAIN = "Knowledge"
-OF_VIDEO = ("video_id", "videoID", "duration", "domain", "sub_category", "url")
-OF_QUESTION = ("question_id", "task_type", "question", "options", "answer")
-TYPES = {
+VIDEO_FIELDS = ("video_id", "videoID", "duration", "domain", "sub_category", "url")
+QUESTION_FIELDS = ("question_id", "task_type", "question", "options", "answer")
+TYPE_OF_KIND = {  # Video-MME's `task_type` for each kind of the world's questions
     "direction": "Action Recognition",
     "speed": "Action Reasoning",
     "order": "Temporal Reasoning",
@@ -45,16 +45,18 @@ def write(world: World, root: Path) -> None:
             path = folder / "subtitle" / f"{name(scene)}.srt"
             path.write_text(_subtitles(scene), encoding="utf-8", newline="\n")
     write_table(folder / "videomme" / "test-00000-of-00001.parquet", rows)
-    (folder / JSON).write_text(json.dumps(_videos(rows), indent=1), encoding="utf-8", newline="\n")
+    (folder / JSON_FILE).write_text(
+        json.dumps(_videos(rows), indent=1), encoding="utf-8", newline="\n"
+    )
 
 
 def _videos(rows: Sequence[dict[str, object]]) -> list[dict[str, object]]:
-    """Return the table's rows by video, as the official result files nest them."""
+    """Return the table's rows grouped by video, nested as in the official result files."""
     videos = []
     for _, group in groupby(rows, lambda row: row["videoID"]):
         video_rows = list(group)
-        video_fields = {key: video_rows[0][key] for key in OF_VIDEO}
-        questions = [{key: row[key] for key in OF_QUESTION} for row in video_rows]
+        video_fields = {key: video_rows[0][key] for key in VIDEO_FIELDS}
+        questions = [{key: row[key] for key in QUESTION_FIELDS} for row in video_rows]
         videos.append({**video_fields, "questions": questions})
     return videos
 
@@ -69,7 +71,7 @@ def _row(scene: Scene, question: QA, video_number: int, question_number: int) ->
         "url": "https://shapes.invalid",
         "videoID": name(scene),
         "question_id": f"{video_number:03d}-{question_number}",
-        "task_type": TYPES[question.kind],
+        "task_type": TYPE_OF_KIND[question.kind],
         "question": question.text,
         "options": lettered(question.options),
         "answer": question.letter,
@@ -77,7 +79,7 @@ def _row(scene: Scene, question: QA, video_number: int, question_number: int) ->
 
 
 def _subtitles(scene: Scene) -> str:
-    """Return subtitles without hints at the answers: the number of every second."""
+    """Return SubRip text without hints at the answers: the number of every second second."""
     blocks = []
     for second in range(0, scene.frames, 2):
         times = f"00:00:{second:02d},000 --> 00:00:{second + 1:02d},500"

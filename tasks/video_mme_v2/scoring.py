@@ -1,4 +1,8 @@
-"""Score Video-MME-v2's questions in groups of four: by consistency, or as chains of reasoning."""
+"""Score Video-MME-v2's groups of four questions about a video.
+
+A group by relevance (related questions) scores by the share of right answers; a group by logic is a
+chain of reasoning, whose score is by the number of right answers before the first wrong one.
+"""
 
 from collections.abc import Sequence
 
@@ -11,23 +15,24 @@ from harness.types import Prediction, Sample
 
 GROUP = 4  # questions on a video, scored together
 SQUARES = (0.0, 100.0 / 16, 100.0 * 4 / 16, 100.0 * 9 / 16, 100.0)
-"""Points by the number of right answers."""
+"""Points, of 100, by the number of right answers: the square of their share."""
 CHAINS = {
     "[1, 2, 3, 4]": SQUARES,
     "[1, [2, 3], 4]": (0.0, 100.0 / 12, 100.0 * 4 / 12, 100.0 * 7 / 12, 100.0),
     "[[1, 2], 3, 4]": (0.0, 100.0 / 10, 100.0 * 2 / 10, 100.0 * 5 / 10, 100.0),
 }
-"""Points of each structure of a group, by the length of its chain of right answers.
-
-In a structure, questions in brackets of their own are of one step: none of them builds on another.
-"""
-STEP_OF_TWO = {"[1, [2, 3], 4]": 1, "[[1, 2], 3, 4]": 0}
-"""Number of questions before the step of two. Where its first is wrong, its second still counts."""
+"""Points, of 100, for each structure of a group by logic, by the length of its chain of right
+answers. In a structure, the two questions in inner brackets are one step: neither builds on the
+other."""
+QUESTIONS_BEFORE_PAIR = {"[1, [2, 3], 4]": 1, "[[1, 2], 3, 4]": 0}
+"""Number of questions before the step of two. If its first is wrong, its second still counts."""
 LEVELS = ("1", "2", "3")
 
 
 def relevance(scores: Sequence[int]) -> float:
-    """Return the points of a group of questions on one matter: the square of the share right.
+    """Return the points, of 100, of a group by relevance: the square of the share right.
+
+    Scores are 1, 0, or -1 for an answer that cannot be read; a negative sum gives 0 points.
 
     >>> relevance([1, 1, 0, 0]), relevance([1, -1, 0, 0])
     (25.0, 0.0)
@@ -37,9 +42,9 @@ def relevance(scores: Sequence[int]) -> float:
 
 
 def logic(scores: Sequence[int], structure: str) -> float:
-    """Return the points of a chain of questions: by how many are right before the first wrong one.
+    """Return the points, of 100, of a group by logic, by the answers before the first wrong one.
 
-    The official script scores an answer that it cannot read as -1, which does not end a chain.
+    Only 0 ends the chain: the official script scores an answer that it cannot read as -1.
 
     >>> logic([1, 0, 1, 1], "[1, 2, 3, 4]"), logic([1, 0, 1, 1], "[1, [2, 3], 4]")
     (6.25, 33.333333333333336)
@@ -48,13 +53,13 @@ def logic(scores: Sequence[int], structure: str) -> float:
     """
     wrong = [position for position, score in enumerate(scores) if not score]
     length = wrong[0] if wrong else len(scores)
-    if length == STEP_OF_TWO.get(structure) and scores[length + 1]:
+    if length == QUESTIONS_BEFORE_PAIR.get(structure) and scores[length + 1]:
         length += 1
     return CHAINS[structure][length]
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
-    """Return the points of a group, from 0 to 1, under all its headings, and its accuracy.
+    """Return a group's points, from 0 to 1, as `score` and under its type and level; its accuracy.
 
     Args:
         unit: Four questions on one video.
@@ -80,12 +85,12 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: 
 
 
 def _letter(sample: Sample, text: str, *, strict: bool) -> str | None:
-    """Return the letter in a response; None where the protocol finds none."""
+    """Return the letter in a response; None if the protocol finds none."""
     return stated_letter(sample, text) if strict else video_mme_v2_choice(text)
 
 
 def _question_score(sample: Sample, prediction: Prediction, *, strict: bool) -> int:
-    """Return 1 for the right letter, 0 for a wrong one; without one -1, but 0 if `strict`."""
+    """Return 1 for the right letter, 0 for a wrong one; without a letter 0 if `strict`, else -1."""
     letter = _letter(sample, answer_text(prediction) or "", strict=strict)
     if letter is None:
         return 0 if strict else -1

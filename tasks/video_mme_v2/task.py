@@ -1,12 +1,13 @@
 r"""Video-MME-v2: 3,200 questions with eight options on 800 videos, in groups of four.
 
-A row of `test.parquet` (or of the hub's `data/test-*.parquet`), four in a row on one video:
+A row of `test.parquet` (or of the hub's `data/test-*.parquet`); four consecutive rows are the group
+of one video:
 
     {"video_id": "001", "question_id": "001-1", "question": "…", "options": "A. …\\nB. …\\n… H. …",
      "answer": "C", "group_type": "logic", "group_structure": "[1, [2, 3], 4]", "level": 3,
      "second_head": "…", "third_head": "…"}
 
-and the video `data/<video_id>.mp4`. Subtitles are words, a line of JSON each.
+The video is `data/<video_id>.mp4`; `subtitle/<video_id>.jsonl` has one spoken word per line.
 """
 
 import json
@@ -38,7 +39,8 @@ FIELDS = Fields(
     categories={"group_type": "group_type"},
     allowed_values={"group_type": ("relevance", "logic")},
 )
-OF_GROUP = {"level": "of difficulty", "second_head": "category", "third_head": "category"}
+GROUP_COLUMNS = {"level": "of difficulty", "second_head": "category", "third_head": "category"}
+"""Columns that hold for a whole group, each with a word on its content."""
 
 
 def video_mme_v2(
@@ -89,8 +91,11 @@ def video_mme_v2(
 
 
 def read_questions(files: Sequence[Path]) -> Iterator[Question | DataError]:
-    """Yield every question, with the categories of the last question of its group of four."""
-    columns = {**FIELDS.columns, **OF_GROUP, "group_structure": "order of the questions"}
+    """Yield every question, with the categories of the last question of its group of four.
+
+    In place of a group with unreadable rows, their errors.
+    """
+    columns = {**FIELDS.columns, **GROUP_COLUMNS, "group_structure": "order of the questions"}
     questions = read_records(files, columns, _question)
     while group := list(islice(questions, GROUP)):
         if errors := [entry for entry in group if isinstance(entry, DataError)]:
@@ -100,7 +105,10 @@ def read_questions(files: Sequence[Path]) -> Iterator[Question | DataError]:
 
 
 def _question(row: Mapping[str, object], where: str) -> Question:
-    """Check one row; `extra["structure"]` is one of CHAINS, or empty for a group by relevance."""
+    """Return the question of a row after a check.
+
+    `extra["structure"]` is one of CHAINS for a group by logic, and "" for a group by relevance.
+    """
     question = FIELDS.read_record(row, where)
     if question.categories["group_type"] == "relevance":
         return replace(question, extra={"structure": ""})
@@ -129,7 +137,7 @@ def _unit_of_group(group: Sequence[Question]) -> Iterator[Question | DataError]:
         )
         return
     categories = dict(last.categories)
-    for name in OF_GROUP:
+    for name in GROUP_COLUMNS:
         value = last.row[name]
         if value is not None:
             # A whole number beside a missing one is a float in tables that pandas writes.
@@ -148,7 +156,7 @@ class SubtitledQuestion:
     videos: Videos
 
     def __call__(self, question: Question, media: Media) -> str:
-        """Return all the text that a model is given."""
+        """Return the whole text of a question for the model."""
         question_text = wording_of(PACKAGE, self.prompt)(question, media)
         if self.subtitles == "none":
             return question_text

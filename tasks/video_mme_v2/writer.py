@@ -1,4 +1,4 @@
-"""Write the generated world's videos in the layout of Video-MME-v2, four questions each."""
+"""Write sample data: generated videos in the layout of Video-MME-v2, four questions each."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from harness.world.qa import QA
 from harness.world.scene import Scene
 from harness.world.shapes import World
 
-OPTIONS = 8  # of each question
+N_OPTIONS = 8  # of each question
 
 
 def write(world: World, root: Path) -> None:
@@ -32,11 +32,14 @@ def write(world: World, root: Path) -> None:
 
 
 def _row(number: int, position: int, question: QA) -> dict[str, object]:
-    """Return the row of a video's question; every second video has a chain, of each structure."""
+    """Return the row of a question; the group of every second video is a chain of reasoning.
+
+    The chains have each structure in turn.
+    """
     structures = list(CHAINS)
     logic = number % 2 == 0
     options = [*question.options]
-    options += [f"none of these ({k})" for k in range(OPTIONS - len(options))]
+    options += [f"none of these ({k})" for k in range(N_OPTIONS - len(options))]
     return {
         "video_id": f"{number:03d}",
         "question_id": f"{number:03d}-{position}",

@@ -1,4 +1,7 @@
-"""Score Video-MMMU's questions, as its authors and lmms-eval read letters and free answers."""
+"""Score Video-MMMU's questions: letters of options, and free answers (words or numbers).
+
+Responses are read as by the authors' code, as by lmms-eval, or strictly.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,36 +24,40 @@ Rule: TypeAlias = Literal["official", "lmms", "strict"]
 """The authors' own code, lmms-eval's, or ours."""
 
 TRACKS = ("perception", "comprehension", "adaptation")
-KEYS = (
+ANSWER_PHRASES = (
     *("could be ", "so ", "is ", "thus ", "therefore ", "final ", "answer ", "result ", "are "),
     *("in total ", "total ", "identify ", "recognize ", "calculated as ", "counted as "),
     *("measured as ", "observed as ", "concluded as ", "found to be ", "equals "),
     *("determined to be ", "number of ", "value is ", "adds up to ", "have ", "has "),
 )
-"""Words that an answer follows in a line, such as "so x is 12"."""
-NUMBERS = (
+"""Phrases that precede an answer in a line, such as "so " and "is " in "so x is 12"."""
+NUMBER_PATTERNS = (
     r"-?\b\d{1,3}(?:,\d{3})+\b",
     r"-?\d+(?:\.\d+)?[eE][+-]?\d+",
     r"-?(?:\d+\.\d+|\.\d+|\d+\b)(?![eE][+-]?\d+)(?![,\d])",
 )
-"""Forms of numbers: "1,200", "1.2e3", and "12.5" or "12"."""
+"""Patterns of "1,200", of "1.2e3", and of "12.5" or "12"."""
 
-MARKS = frozenset(":,.!?;'")
-"""Marks that do not count as an answer when nothing else follows the words."""
+PUNCTUATION = frozenset(":,.!?;'")
+"""Marks that are not an answer if nothing else follows the phrase."""
 
 
 def is_free_answer_right(response: str, truth: str) -> bool:
     """Return True if a response that is not empty gives a free answer.
 
-    As `parse_open_response` and `eval_open` of the official code: one of the answers in the
-    response, or a number in it, has the true text in it, or equals the true number to two places.
+    As in `parse_open_response` and `eval_open` of the official code, one of the answers in the
+    response, or a number in such an answer, must contain the true text, or equal the true number to
+    two decimals.
 
     >>> [is_free_answer_right(text, "12.5") for text in ("so x = 12.504", "12.5 or 13", "12.6")]
     [True, True, False]
     """
     answers = _answers_in(response)
     answers += [
-        number for answer in answers for form in NUMBERS for number in re.findall(form, answer)
+        number
+        for answer in answers
+        for pattern in NUMBER_PATTERNS
+        for number in re.findall(pattern, answer)
     ]
     true_values = _normalized(truth)
     for answer in answers:
@@ -64,28 +71,29 @@ def is_free_answer_right(response: str, truth: str) -> bool:
 
 
 def _answers_in(response: str) -> list[str]:
-    """Return the shortest text behind one of `KEYS` in each line that has one of them.
+    """Return, for each line with ANSWER_PHRASES, the shortest text after one of them.
 
-    Without such a line, the only answer is the whole response.
+    In the last line "=" counts as a phrase too. Without such a line, the only answer is the whole
+    response.
     """
     text = response[:MAX_TEXT].strip().strip(".").lower()
     lines, answers = text.split("\n"), []
     for number, line in enumerate(lines, start=1):
-        keys = (*KEYS, "=") if number == len(lines) else KEYS
+        phrases = (*ANSWER_PHRASES, "=") if number == len(lines) else ANSWER_PHRASES
         shortest = ""
-        for tail in (line.split(key)[-1].strip() for key in keys if key in line):
+        for tail in (line.split(phrase)[-1].strip() for phrase in phrases if phrase in line):
             if not shortest or len(tail) < len(shortest):
                 shortest = tail
-        if shortest and shortest not in MARKS:
+        if shortest and shortest not in PUNCTUATION:
             answers.append(shortest)
     return answers or [text]
 
 
 def _normalized(text: str) -> list[str] | list[float]:
-    """Return the forms of a text that are compared.
+    """Return the values that stand for a text in comparisons.
 
-    A number is rounded to two places. A single character has a blank before it in one form and
-    behind it in the other. Other texts are in lower case.
+    A number is rounded to two decimals. A single character gives two texts, with a blank before or
+    after it, so that it only matches at the edge of a word. Other texts are in lower case.
 
     >>> _normalized("1,200.123"), _normalized("Two"), _normalized("b")
     ([1200.12], ['two'], [' b', 'b '])
@@ -109,17 +117,17 @@ def read_letter(sample: Sample, text: str, rule: Rule) -> str | None:
 
 
 def is_left_out(sample: Sample, text: str | None, rule: Rule) -> bool:
-    """Return True if a text stands for a failed request, which counts nowhere.
+    """Return True if a text stands for a failed request, so that the sample counts nowhere.
 
-    Officially an empty response and "API Error" do; in lmms-eval, only those to questions without
-    options.
+    Officially an empty response and "API Error" do. In lmms-eval they do for questions without
+    options only; strictly they do not.
     """
     is_free = ground_truth(sample).extra["letter"] is None
     return rule != "strict" and text in ("", API_ERROR) and (is_free or rule == "official")
 
 
 def has_answer(sample: Sample, prediction: Prediction, rule: Rule) -> bool:
-    """Return True if the rules find an answer in a response."""
+    """Return True if the rule finds an answer in a response."""
     text = answer_text(prediction)
     if text is None or is_left_out(sample, text, rule):
         return False
@@ -129,7 +137,10 @@ def has_answer(sample: Sample, prediction: Prediction, rule: Rule) -> bool:
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], rule: Rule) -> Scores:
-    """Return the accuracy, also under the sample's track; without the lecture under that alone."""
+    """Return a sample's accuracy, as `accuracy` and under the name of its track.
+
+    The track without the lecture, `question_only`, does not count in `accuracy`.
+    """
     sample, target, prediction = single_answer(unit, predictions)
     truth, text = target.answer.text, answer_text(prediction)
     if rule == "strict":
@@ -148,7 +159,7 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], rule: Rule)
 def knowledge_gain(after: Numbers, before: Numbers) -> Numbers:
     """Return (after - before) / (1 - before): the net share of wrong answers that became right.
 
-    It is 0 where no answer was wrong before.
+    It is 0 if no answer was wrong before.
 
     >>> float(knowledge_gain(0.75, 0.5)), float(knowledge_gain(1.0, 1.0))
     (0.5, 0.0)

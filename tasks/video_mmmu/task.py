@@ -1,8 +1,8 @@
-"""Video-MMMU: 300 lectures, three questions each: to perceive, to comprehend, to adapt.
+"""Video-MMMU: 300 lectures with one question for each track: perception, comprehension, adaptation.
 
-A row of `Perception`, `Comprehension` or `Adaptation/test-*.parquet`, and the lecture
-`<folder>/<id>.mp4`, whose last frame is the question's image, or that image alone,
-`question_only/<id>_image.mp4`. A question without options has none, and a text as its answer:
+A row of `Perception`, `Comprehension` or `Adaptation/test-*.parquet` belongs to the lecture
+`<folder>/<id>.mp4`, whose last frame is the question's image. The track `question_only` shows that
+image alone, as `question_only/<id>_image.mp4`. A question without options has a text as its answer:
 
     {"id": "validation_Accounting_1", "question": "…", "options": ["…", "…"], "answer": "B",
      "question_type": "multiple-choice"}
@@ -35,7 +35,9 @@ SUBJECTS = {
     "Engineering": "Agriculture Architecture_and_Engineering Computer_Science Electronics"
     " Energy_and_Power Materials Mechanical_Engineering",
 }
-FOLDERS = {subject: folder for folder, names in SUBJECTS.items() for subject in names.split()}
+FOLDER_OF_SUBJECT = {
+    subject: folder for folder, names in SUBJECTS.items() for subject in names.split()
+}
 FIELDS = Fields(
     id="{track}/{id}",
     media="{video}",
@@ -43,7 +45,7 @@ FIELDS = Fields(
     otherwise="text",
     group="{id}",
     categories={"track": "track", "discipline": "folder", "subject": "subject"},
-    allowed_values={"subject": tuple(FOLDERS)},
+    allowed_values={"subject": tuple(FOLDER_OF_SUBJECT)},
 )
 COLUMNS = {"id": "id", "question": "question", "options": "options", "answer": "ground_truth"}
 SPLITS = {**{track: (track,) for track in TRACKS}, "knowledge": ("adaptation", "question_only")}
@@ -101,14 +103,14 @@ def _table(track: str) -> str:
 
 
 def _question(track: str, row: Mapping[str, object], where: str) -> Question:
-    """Check one row; its subject and its video follow from its id and the track.
+    """Return the question of a row; its subject and its video follow from its id and the track.
 
-    `extra["options"]` are the options as the table has them, for the official rules.
+    `extra["options"]` has the options as they are in the table, for the official rules.
     """
     id, options = text(row, "id", where), row["options"]
     official_options = [str(option) for option in options] if isinstance(options, list) else []
     subject = "_".join(id.split("_")[1:-1])
-    folder = FOLDERS.get(subject, "")
+    folder = FOLDER_OF_SUBJECT.get(subject, "")
     video = f"question_only/{id}_image.mp4" if track == "question_only" else f"{folder}/{id}.mp4"
     if isinstance(options, list) and _are_lettered(options):
         options = list(texts(options, where))

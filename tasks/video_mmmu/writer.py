@@ -1,8 +1,8 @@
-"""Write the generated world's videos in Video-MMMU's layout, each question in all three tracks."""
+"""Write sample data: generated videos in Video-MMMU's layout, each question in all three tracks."""
 
 from pathlib import Path
 
-from harness.tasks.video_mmmu.task import FOLDERS
+from harness.tasks.video_mmmu.task import FOLDER_OF_SUBJECT
 from harness.tasks.video_qa.benchmarks import Row, asked
 from harness.tasks.video_qa.writing import write_table, write_videos
 from harness.world.shapes import World
@@ -15,9 +15,9 @@ def write(world: World, root: Path) -> None:
     """
     folder, tables = root / "video_mmmu", dict[str, list[Row]]()
     for number, scene, question in asked(world):
-        subject = list(FOLDERS)[number % len(FOLDERS)]
+        subject = list(FOLDER_OF_SUBJECT)[number % len(FOLDER_OF_SUBJECT)]
         id = f"validation_{subject}_{number}"
-        write_videos(folder / FOLDERS[subject], [scene], names=[id])
+        write_videos(folder / FOLDER_OF_SUBJECT[subject], [scene], names=[id])
         write_videos(folder / "question_only", [scene], names=[f"{id}_image"])
         right, options = str(question.answer), list(question.options)
         for track in ("Perception", "Comprehension", "Adaptation"):

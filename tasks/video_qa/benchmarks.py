@@ -1,4 +1,7 @@
-"""Write questions of the generated world as benchmarks' tables, by the fields of their readers."""
+"""Write sample data of table benchmarks: questions of generated scenes, by the reader's `Fields`.
+
+`question_writer` makes a benchmark's `write` from the same `Fields` that its task reads with.
+"""
 
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
@@ -60,11 +63,13 @@ def record(fields: Fields, example: Asked, **extra: object) -> Row:
     Args:
         fields: The fields of the benchmark's records.
         example: The question and its scene.
-        others: Further fields, or replacements for the fields above; a function is called with
-            `example`.
+        extra: Further fields, or replacements for the fields above; a function is called with
+            `example` and returns the field's value.
     """
     question, row = example.question, Row()
     image_cells = images(example.scene) if fields.images else []
+    # One field holds a list; several fields hold an image or an option each, None if there are
+    # fewer of these than fields.
     if len(fields.images) == 1:
         row[fields.images[0]] = image_cells
     elif fields.images:
@@ -91,7 +96,7 @@ def question_writer(
         path: Path of the table below the data root.
         fields: The fields of a row, as the benchmark's reader knows them.
         videos: Folder of the videos below the data root; if empty, no videos are written.
-        others: Further fields of a row; see `record`.
+        extra: Further fields of a row; see `record`.
     """
 
     def write(world: World, root: Path) -> None:

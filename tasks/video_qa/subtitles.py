@@ -1,4 +1,8 @@
-"""Read subtitles (SubRip files, LongVideoBench's lists) and select the lines of shown frames."""
+"""Read subtitles of videos, and select or interleave them by the times of shown frames.
+
+Video-MME has SubRip files (`srt`, `at_frames`), LongVideoBench lists in JSON (`read_subtitles`,
+`interleave`). Times are in seconds.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,8 +14,9 @@ from harness.files import read_text
 from harness.foreign import refuse_foreign
 from harness.layout import field, read_json
 
-CLOCK = re.compile(r"(\d{1,3}):(\d{1,2}):(\d{1,2})[,.](\d{1,3})\Z")
-SPOKEN = re.compile(r"""<font color="white" size=".72c">(.*?)</font>""")
+CLOCK_PATTERN = re.compile(r"(\d{1,3}):(\d{1,2}):(\d{1,2})[,.](\d{1,3})\Z")  # 00:01:02,500
+SPOKEN_PATTERN = re.compile(r"""<font color="white" size=".72c">(.*?)</font>""")
+"""The tag around the words of a line in Video-MME's files."""
 MAX_BYTES = 2**26  # of a file of subtitles
 FRAME = "<frame {number}>"
 """Placeholder for a frame between lines of subtitles; numbers start at 1."""
@@ -30,9 +35,9 @@ class Line:
 def srt(path: Path) -> list[Line]:
     """Return the lines of a SubRip file, in its order.
 
-    The rule is that of lmms-eval's `load_subtitles` (commit 75571cf): empty lines separate parts,
-    and the second line of a part has the times. If two parts have equal times, the text of the
-    last one takes the position of the first.
+    As in lmms-eval's `load_subtitles` (commit 75571cf), empty lines separate blocks, and the second
+    line of a block has the times. If two blocks have equal times, the text of the later one takes
+    the position of the earlier one.
 
     Raises:
         DataError: the file is missing or not text, or a time cannot be parsed.
@@ -65,7 +70,8 @@ def _text(path: Path) -> str:
 
 
 def _clock(text: str, where: str) -> float:
-    match = CLOCK.match(text.strip())
+    """Convert a time of a SubRip file, such as 00:01:02,500, to seconds."""
+    match = CLOCK_PATTERN.match(text.strip())
     if match is None:
         raise DataError(where, expected="a time such as 00:01:02,500", found=repr(text)[:40])
     hours, minutes, seconds, thousandths = map(int, match.groups())
@@ -80,7 +86,7 @@ def line_text(line: Line) -> str:
     >>> line_text(Line(0, 1, "x"))
     'x'
     """
-    spoken = SPOKEN.findall(line.text)
+    spoken = SPOKEN_PATTERN.findall(line.text)
     return str(spoken[0]) if spoken else line.text
 
 
@@ -112,8 +118,8 @@ def read_subtitles(path: Path, *, start: float, duration: float) -> list[Line]:
 
     Args:
         path: The JSON file.
-        start: Start of the clip in seconds of the file's times.
-        duration: End of a line whose end is null, in the same seconds.
+        start: Start of the clip, in seconds of the file's clock.
+        duration: End of a line whose end is null, in seconds of the same clock.
 
     Raises:
         DataError: the file is missing, or a line has neither form.
@@ -135,7 +141,7 @@ def _read_line(plain: object, start: float, duration: float, where: str) -> Line
             raise DataError(
                 f"{where}: 'timestamp'", expected="two numbers of seconds", found=repr(times)[:60]
             )
-        # The official reader takes any end that is not a fraction for the end of the clip.
+        # As in the official reader, an end that is not a float (null, or an int) is the clip's end.
         end = times[1] if isinstance(times[1], float) else duration
         return Line(times[0] - start, end - start, field(plain, "text", str, where))
     start_time, end_time = (
@@ -145,7 +151,7 @@ def _read_line(plain: object, start: float, duration: float, where: str) -> Line
 
 
 def _seconds(text: str, where: str) -> float:
-    """Return the seconds of a time such as 00:01:02.5."""
+    """Convert a time such as 00:01:02.5 to seconds."""
     try:
         hours, minutes, seconds = text.split(":")
         value = int(hours) * 3600 + int(minutes) * 60 + float(seconds)

@@ -1,4 +1,7 @@
-"""Writers of generated data: choose videos and multiple-choice questions, write MP4 and Parquet."""
+"""Choose generated videos with multiple-choice questions, and write them as MP4 and Parquet.
+
+Writers of sample data of the video benchmarks share this.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +20,7 @@ def choose_questions(
 ) -> list[tuple[Scene, tuple[QA, ...]]]:
     """Return videos with at most `limit` multiple-choice questions each, `world.size` in total.
 
-    The questions of a video's example come first, then further questions about its scene.
+    A video's own questions come first, then further questions about its scene.
     """
     videos: list[tuple[Scene, tuple[QA, ...]]] = []
     remaining = world.size

@@ -1,10 +1,10 @@
-r"""ViewSpatial-Bench: where things are and how they are turned, for the camera and for a person.
+r"""ViewSpatial-Bench: position and orientation of things, as seen by the camera or by a person.
 
 A row: `{"images": […], "question": "…", "choices": "A. left\\nB. right…", "answer": "A. left",
 "question_type": "Camera perspective - Relative Direction"}`
 
-Where there are no tables, the authors' `ViewSpatial-Bench.json` is read, whose records name their
-images in `image_path`; of several copies of this file, the one in the fewest folders.
+Without tables, the authors' `ViewSpatial-Bench.json` is read, whose records name their images in
+`image_path`. If there are several copies of this file, the one with the shortest path is read.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Write questions of the generated world in ViewSpatial-Bench's table."""
+"""Write sample data: generated questions in ViewSpatial-Bench's table."""
 
 from harness.tasks.qa.options import lettered
 from harness.tasks.video_qa.benchmarks import question_writer

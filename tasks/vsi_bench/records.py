@@ -1,4 +1,8 @@
-"""Read and check the records of VSI-Bench and of its subsets, one at a time."""
+"""Read and check the records of VSI-Bench and of its subsets, one at a time.
+
+`find_listing` finds the files of a subset, `read_questions` reads its questions. A subset is a file
+of its own, or all questions with a file of ids.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -24,13 +28,16 @@ FIELDS = Fields(
     categories={"type": "question_type", "dataset": "dataset"},
     allowed_values={"question_type": (*CHOICE_TYPES, *NUMBER_TYPES)},
 )
-NUMBERS = replace(FIELDS, options="", form="number", positive=True)
+NUMBER_FIELDS = replace(FIELDS, options="", form="number", positive=True)
 COLUMNS = FIELDS.columns
 
-FULL = ("test.jsonl", "test.parquet", "test-*.parquet", "data/test-*.parquet")
-"""The hub's file of all questions: since 2025 JSON lines, before that Parquet."""
-SUBSETS: Mapping[str, str] = {"debiased": "test_debiased.parquet", "pruned": "test_pruned.parquet"}
-PRUNED, TINY = "pruned_ids.txt", "tiny_ids.txt"
+FULL_PATTERNS = ("test.jsonl", "test.parquet", "test-*.parquet", "data/test-*.parquet")
+"""Names of the hub's file of all questions: since 2025 JSON lines, before that Parquet."""
+SUBSET_FILES: Mapping[str, str] = {
+    "debiased": "test_debiased.parquet",
+    "pruned": "test_pruned.parquet",
+}
+PRUNED_IDS_FILE, TINY_IDS_FILE = "pruned_ids.txt", "tiny_ids.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +58,13 @@ class Listing:
 
 def find_listing(root: Path, split: Split) -> Listing | None:
     """Return the files of a subset; None if they are not there."""
-    if split in SUBSETS and (path := root / SUBSETS[split]).is_file():
-        return Listing((path,))
-    candidates = (tuple(listed(root, pattern)) for pattern in FULL)
+    if split in SUBSET_FILES and (root / SUBSET_FILES[split]).is_file():
+        return Listing((root / SUBSET_FILES[split],))
+    candidates = (tuple(listed(root, pattern)) for pattern in FULL_PATTERNS)
     files = next((tables for tables in candidates if tables), ())
     if not files or split == "full":
         return Listing(files) if files else None
-    ids = root / (TINY if split == "tiny" else PRUNED)
+    ids = root / (TINY_IDS_FILE if split == "tiny" else PRUNED_IDS_FILE)
     return Listing(files, ids, split == "debiased") if ids.is_file() else None
 
 
@@ -68,7 +75,7 @@ def read_questions(
 
     Args:
         subset: The subset.
-        only_numbers: Leave out those that have options.
+        only_numbers: Leave out questions with options.
     """
     ids = None if subset.ids is None else listed_ids(subset.ids)
 
@@ -77,7 +84,7 @@ def read_questions(
         if ids is not None and (str(row["id"]) in ids) == subset.without:
             return None
         is_number = row["question_type"] in NUMBER_TYPES
-        question = (NUMBERS if is_number else FIELDS).read_record(row, where)
+        question = (NUMBER_FIELDS if is_number else FIELDS).read_record(row, where)
         if only_numbers and not is_number:
             return None
         return replace(question, extra={"type": row["question_type"]})

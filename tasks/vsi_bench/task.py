@@ -1,6 +1,6 @@
-"""VSI-Bench: ten types of questions on rooms that a video walks through.
+"""VSI-Bench: ten types of spatial questions about indoor scenes that a video walks through.
 
-A record, and the video `<dataset>/<scene_name>.mp4`:
+The answer is a letter or a number. A record belongs to the video `<dataset>/<scene_name>.mp4`:
 
     {"id": 0, "dataset": "arkitscenes", "scene_name": "41069025", "question_type":
      "object_counting", "question": "How many table(s) are in this room?", "ground_truth": "4",
@@ -48,7 +48,7 @@ def vsi_bench(
     """One sample per question; statistics cluster by video.
 
     Args:
-        split: `full`, `debiased`, `pruned` (the questions that were taken out of it) or `tiny`.
+        split: `full`, `debiased`, `pruned` (the questions that `debiased` lacks) or `tiny`.
         protocol: `vsi/official`, `vsi/lmms2026` or `vsi/strict`; with `form=numeric` always
             `vsi/numeric`.
         form: `mixed`, or `numeric`: only the questions for a number.
@@ -90,7 +90,7 @@ def vsi_bench(
 
 
 def _text(prompt: Prompt, question: Question, media: Media) -> str:
-    """Return the text that a model is given."""
+    """Return the text of a question for the model; `official` has the options in the text."""
     name = "question"
     if prompt == "official":
         name = "official_choice" if question.options else "official_number"
@@ -101,7 +101,7 @@ def _text(prompt: Prompt, question: Question, media: Media) -> str:
 
 
 def official_value(sample: Sample, text: str) -> float:
-    """Return the score of the letter or the number before the first space."""
+    """Score the letter or the number before the first space, from 0 to 1."""
     answer = ground_truth(sample).answer
     if answer.number is None:
         return vsi.choice_score(text, answer.choice or "")
@@ -109,7 +109,7 @@ def official_value(sample: Sample, text: str) -> float:
 
 
 def strict_value(sample: Sample, text: str) -> float:
-    """Return the score of the letter that a text states, or of the only number in it."""
+    """Score the letter that a text states, or the only number in it, from 0 to 1."""
     target = ground_truth(sample)
     if target.answer.number is None:
         return float(strict_choice(text, letters=target.extra["letters"]) == target.answer.choice)
@@ -139,26 +139,28 @@ def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
 
 
 def reads_official(sample: Sample, text: str) -> object:
-    """Return the letter or number before the first space; None where neither is there."""
-    letters, number = _question_form(sample)
-    if number:
+    """Return the number before the first space, or True for a letter there; None without either."""
+    letters, asks_number = _question_form(sample)
+    if asks_number:
         return vsi.leading_number(text)
     return vsi.first_word(text).upper() in tuple(letters) or None
 
 
 def reads_lmms2026(sample: Sample, text: str) -> object:
-    """Return the letter before the first space, or a number from anywhere."""
+    """Return the first number anywhere in the text, or True for a letter before the first space."""
     return first_number(text) if _question_form(sample)[1] else reads_official(sample, text)
 
 
 def reads_strict(sample: Sample, text: str) -> object:
     """Return the letter that is stated, or the only number."""
-    letters, number = _question_form(sample)
-    return only_number(text, sample.query.text) if number else strict_choice(text, letters=letters)
+    letters, asks_number = _question_form(sample)
+    if asks_number:
+        return only_number(text, sample.query.text)
+    return strict_choice(text, letters=letters)
 
 
 def _question_form(sample: Sample) -> tuple[str, bool]:
-    """Return a question's letters, and True if it asks for a number."""
+    """Return (letters of a question's options, True if it asks for a number)."""
     assert sample.target is not None, "the ground truth is public"
     return sample.target.extra["letters"], sample.target.answer.number is not None
 

@@ -1,7 +1,7 @@
-"""Write the generated world's videos in VSI-Bench's layout, with its subsets.
+"""Write sample data: generated videos in VSI-Bench's layout, with its subsets.
 
 All questions are there twice: as `test.jsonl`, and in the table that the hub had before 2025,
-`test-00000-of-00001.parquet`. The reader takes the former first.
+`test-00000-of-00001.parquet`. The reader prefers `test.jsonl`.
 """
 
 from pathlib import Path

@@ -4,7 +4,7 @@ A row of FlagEval's table `data/test-*.parquet`:
 
     {"question_id": "0", "question": "Point out …", "question_type": "…", "image": …, "mask": …}
 
-The masks are JPEG files: along borders they are grey, and the official script weighs points by it.
+The masks are JPEG files, grey along borders; the official script weights points by the grey level.
 """
 
 from pathlib import Path

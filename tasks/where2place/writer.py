@@ -1,6 +1,6 @@
-"""Write still scenes as FlagEval's table of Where2Place.
+"""Write sample data: still scenes as FlagEval's table of Where2Place.
 
-Regions are JPEG files, grey along borders.
+The masks of regions are JPEG files, grey along borders.
 """
 
 import io

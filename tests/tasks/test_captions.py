@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.tasks.counting.captions import OTHERS, WORDS, without_number
+from harness.tasks.counting.captions import NUMERALS, OTHER_WORDS, without_number
 
 NUMBERS = range(2, 11)
 QUESTION = re.compile(r'How many are there\? The picture shows: "(.*)"\Z', re.DOTALL)
@@ -53,7 +53,7 @@ FORMS = [
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_caption_never_states_its_number(form, number):
-    word = WORDS[number]
+    word = NUMERALS[number]
     caption = form.format(n=number, w=word, W=word.capitalize(), U=word.upper())
     hidden = shown(caption, number)
     assert "…" in hidden
@@ -62,7 +62,7 @@ def test_a_caption_never_states_its_number(form, number):
 
 
 @pytest.mark.parametrize(
-    ("number", "word"), [(number, word) for number, words in OTHERS.items() for word in words]
+    ("number", "word"), [(number, word) for number, words in OTHER_WORDS.items() for word in words]
 )
 @pytest.mark.parametrize("change", [str.lower, str.capitalize, str.upper])
 def test_plurals_and_collective_words_are_left_out_too(number, word, change):
@@ -95,10 +95,10 @@ LETTERS = st.text(st.characters(categories=("L", "Nd", "P", "Zs")), max_size=20)
 
 @given(LETTERS, LETTERS, st.sampled_from(NUMBERS), st.booleans(), st.booleans())
 def test_whatever_surrounds_a_number_it_is_not_stated(before, after, number, as_digits, upper):
-    stated = str(number) if as_digits else WORDS[number]
+    stated = str(number) if as_digits else NUMERALS[number]
     hidden = shown(f"{before} {stated.upper() if upper else stated} {after}", number)
     pieces = re.split(r"[\W\d_]+", hidden.lower())
-    assert WORDS[number] not in pieces
+    assert NUMERALS[number] not in pieces
     assert number not in {int(digits) for digits in re.findall(r"\d+", hidden)}
 
 
@@ -112,5 +112,5 @@ def test_captions_of_the_generated_world_state_their_number_and_questions_do_not
     for sample in build("counting(split=countbench)", shapes).samples():
         number = sample.target.answer.count
         assert "…" in sample.query.text
-        assert WORDS[number] not in sample.query.text.lower().split()
+        assert NUMERALS[number] not in sample.query.text.lower().split()
         assert str(number) not in sample.query.text

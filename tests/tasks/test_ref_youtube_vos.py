@@ -12,7 +12,7 @@ from harness import plugins
 from harness.errors import DataError
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
-from harness.tasks.ref_youtube_vos.splits import VALID, choose_videos, held_out
+from harness.tasks.ref_youtube_vos.splits import N_VALID, choose_videos, held_out
 from harness.tasks.rvos.png_tree import png_tree
 from harness.tasks.rvos.writing import palette_png
 
@@ -36,9 +36,9 @@ def test_the_rule_of_the_split_depends_on_names_alone_and_takes_one_in_ten():
         (507, 305, True),
         (507, 304, False),
         (507, 0, False),
-        (VALID, 0, True),
+        (N_VALID, 0, True),
         (300, 0, False),
-        (VALID - 1, 0, False),
+        (N_VALID - 1, 0, False),
         (9, 4, False),
         (3, 0, False),
     ],

@@ -13,9 +13,9 @@ from harness.masks import Rle
 from harness.run.scoring import score_unit
 from harness.run.verify import perfect
 from harness.summary import breakdowns, values
-from harness.tasks.jitbench.task import DEFAULT as JITBENCH
+from harness.tasks.jitbench.task import DEFAULT_MAPPING as JITBENCH
 from harness.tasks.rvtbench.mapping import read_mapping
-from harness.tasks.rvtbench.task import DEFAULT
+from harness.tasks.rvtbench.task import DEFAULT_MAPPING
 from harness.tasks.rvtbench.writing import records
 from harness.types import Answer, Box, Failure, FailureKind, Prediction
 from harness.world.shapes import make_world
@@ -65,7 +65,7 @@ def put(root: Path, kind: str, plain, name: str = "annotations/{}.jsonl") -> Pat
     return path
 
 
-def mapping(root: Path, *changes: tuple[str, str], of: Path = DEFAULT) -> Path:
+def mapping(root: Path, *changes: tuple[str, str], of: Path = DEFAULT_MAPPING) -> Path:
     """The default mapping with some of its text replaced."""
     text = of.read_text("utf-8")
     for old, new in changes:
@@ -108,7 +108,7 @@ def test_jitbench_has_a_mapping_of_its_own(build, root, tmp_path):
     with pytest.raises(DataError, match=r"'level' \(fields\.level.*\[levels\].*'L3', found 4"):
         one(build("jitbench", root))
     assert set(read_mapping(JITBENCH).levels) == {"1", "2", "3"}
-    assert set(read_mapping(DEFAULT).levels) == {"1", "2", "3", "4"}
+    assert set(read_mapping(DEFAULT_MAPPING).levels) == {"1", "2", "3", "4"}
 
 
 def test_every_name_in_a_release_may_differ(build, root):

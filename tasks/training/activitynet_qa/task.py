@@ -1,7 +1,7 @@
-"""ActivityNet-QA (Yu et al., 2019): questions about activities, answered in a word or two.
+"""ActivityNet-QA (Yu et al., 2019): training questions about activities, answered in a few words.
 
-`dataset/<split>_q.json` and `<split>_a.json` belong together by `question_id`; videos are
-ActivityNet's:
+`dataset/<split>_q.json` has the questions, `<split>_a.json` the answers by `question_id`; the
+videos are ActivityNet's:
 
     [{"video_name": "1QIUV7WYKXg", "question": "is the athlete wearing trousers",
       "question_id": "v_1QIUV7WYKXg_3"}, …]
@@ -35,8 +35,10 @@ TYPES = (
     "number",
     "other",
 )
-PATTERNS = tuple(f"{begin}{{}}{end}" for begin in ("v_", "") for end in (".mp4", ".mkv", ".webm"))
-"""Names of a video's file: ActivityNet's own begin with `v_`."""
+FILE_PATTERNS = tuple(
+    f"{begin}{{}}{end}" for begin in ("v_", "") for end in (".mp4", ".mkv", ".webm")
+)
+"""File names of a video, such as `v_{}.mp4`; ActivityNet's own begin with `v_`."""
 
 
 def activitynet_qa(
@@ -51,7 +53,7 @@ def activitynet_qa(
     """One sample per question.
 
     Args:
-        sample: Only so many of them, drawn uniformly by `seed`; DT-R1 trains on 1,000.
+        sample: Number of questions, drawn uniformly by `seed`; DT-R1 trains on 1,000.
         frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
             `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
             selects among them.
@@ -63,7 +65,7 @@ def activitynet_qa(
     for path in (requested, answered):
         if not path.is_file():
             raise DataError(f"file {path}", expected="questions or answers", found="none", fix=FIX)
-    videos, sampled = Videos((root / "videos",), frames, PATTERNS), RandomSubset(sample, seed)
+    videos, sampled = Videos((root / "videos",), frames, FILE_PATTERNS), RandomSubset(sample, seed)
     read = partial(read_questions, requested, answered, root / "videos")
     question_format = QuestionFormat(
         files=(requested, answered),
@@ -109,7 +111,7 @@ def read_questions(requested: Path, answered: Path, videos: Path) -> Iterator[Qu
                 f"{answer_where}: 'type'", expected=f"0 to {len(TYPES) - 1}", found=type_number[:40]
             )
         video = field(plain, "video_name", str, where)
-        path_inside(videos, video)  # with a pattern around it, an empty name would be one
+        path_inside(videos, video)  # checked here: within FILE_PATTERNS an empty name would pass
         yield Question(
             id=name,
             text=field(plain, "question", str, where).strip(),

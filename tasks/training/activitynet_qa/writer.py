@@ -1,4 +1,4 @@
-"""Write the generated world's videos in the layout of ActivityNet-QA."""
+"""Write sample data: generated videos in the layout of ActivityNet-QA."""
 
 from pathlib import Path
 

@@ -1,14 +1,15 @@
 """GroundMoRe (Deng et al., 2025): questions about events, answered by masks in their frames.
 
 `trainval_v2.json` and `test_v2.json` (first release: `groundmore_train.json` and
-`groundmore_test.json`) name clips, whose names end with their bounds in the whole video:
+`groundmore_test.json`) name clips. A clip's name ends with its bounds in the whole video, here 0:12
+to 0:27:
 
     {"videos": {"x1Zq_0012_0027": {"questions": {"0": {"question": "Who …?", "answer": "the man",
        "obj_id": "1, 2", "q_type": "Causal", "action_start": "00:14", "action_end": "00:20"}}}}}
 
 Frames lie at `annotations/<clip>/images/frame_%06d.jpg`, six a second from the clip's beginning,
-masks at `…/masks/frame_%06d.png`: a pixel's value is its object. Outside the action there is no
-target.
+masks at `…/masks/frame_%06d.png`: a pixel's value is the number of its object. In frames outside
+the action the true masks are empty.
 """
 
 import re
@@ -38,10 +39,11 @@ FILES: Mapping[str, tuple[str, ...]] = {
     "train": ("trainval_v2.json", "groundmore_train.json"),
     "test": ("test_v2.json", "groundmore_test.json"),
 }
-FOLDERS = ("annotations", "groundmore_videos")
+"""Names of a split's file: of the second release, then of the first."""
+FOLDERS = ("annotations", "groundmore_videos")  # of clips, in the two releases
 TYPES = ("Causal", "Sequential", "Counterfactual", "Descriptive")
-BOUNDS = re.compile(r"(\d\d)(\d\d)_(\d\d)(\d\d)\Z")
-FRAME = re.compile(r"frame_(\d{1,8})\.jpg\Z")
+BOUNDS_PATTERN = re.compile(r"(\d\d)(\d\d)_(\d\d)(\d\d)\Z")  # x1Zq_0012_0027
+FRAME_PATTERN = re.compile(r"frame_(\d{1,8})\.jpg\Z")  # frame_000012.jpg
 
 PROTOCOLS = {
     "rvos/mevis": by_expressions("J and F over all frames; the official script looks at 20 of them")
@@ -50,7 +52,7 @@ PROTOCOLS = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One split as its file describes it."""
+    """The file, the folder and the parsed entries of one split."""
 
     meta: Path
     clips: Path
@@ -133,16 +135,16 @@ class Clip:
         self.path = path
         self.start = start
         """Second of the whole video at which the clip begins."""
-        self._known: dict[int, dict[int, Rle]] = {}
-        """Masks of the frames read so far, by the frame's number and the object's."""
+        self._cache: dict[int, dict[int, Rle]] = {}
+        """Masks read so far, by the number of the frame and then of the object."""
 
     def numbers(self) -> list[int]:
-        """Return the numbers of its frames, in order."""
-        names = (FRAME.match(path.name) for path in listed(self.path / "images", "*.jpg"))
+        """Return the numbers of the clip's frames, in order."""
+        names = (FRAME_PATTERN.match(path.name) for path in listed(self.path / "images", "*.jpg"))
         return sorted(int(match[1]) for match in names if match)
 
     def media(self) -> Media:
-        """Return its frames, or a stand-in if there are none."""
+        """Return the clip's frames, or a stand-in if there are none."""
         paths = [self.path / "images" / f"frame_{k:06d}.jpg" for k in self.numbers()]
         try:
             return frame_files(paths, frames_per_second=float(RATE))
@@ -151,12 +153,12 @@ class Clip:
             return placeholder_media(fault, size=(1, 1))
 
     def answer(self, objects: Sequence[int], first: int, last: int, media: Media) -> Answer:
-        """Return the masks of the objects and of their union, and the boxes around the union.
+        """Return each object's masks, the masks of their union, and the boxes around the union.
 
-        There is one of each per frame, empty outside `first` to `last`.
+        All have one entry per frame, empty for frames outside `first` to `last`.
         """
         frames: list[dict[int, Rle]] = []
-        for number in self.numbers() or [0]:
+        for number in self.numbers() or [0]:  # a stand-in has one frame
             in_action = first <= number <= last and media.fault is None
             frames.append(self._masks(number, media.size) if in_action else {})
         tracks = [[masks.get(number) for masks in frames] for number in objects]
@@ -171,12 +173,12 @@ class Clip:
 
     def _masks(self, number: int, size: tuple[int, int]) -> dict[int, Rle]:
         """Return the masks of a frame by object, read at the first call."""
-        if number not in self._known:
-            self._known[number] = self._read_masks(number, size)
-        return self._known[number]
+        if number not in self._cache:
+            self._cache[number] = self._read_masks(number, size)
+        return self._cache[number]
 
     def _read_masks(self, number: int, size: tuple[int, int]) -> dict[int, Rle]:
-        """Read the masks of a frame by object; without a file it has none, as officially."""
+        """Read the masks of a frame by object; {} without a file, as in the official script."""
         path = self.path / "masks" / f"frame_{number:06d}.png"
         if not path.is_file():
             return {}
@@ -191,9 +193,9 @@ def clip_start(name: str, where: str) -> int:
     80
 
     Raises:
-        DataError: the name ends otherwise.
+        DataError: the name has another ending.
     """
-    match = BOUNDS.search(name)
+    match = BOUNDS_PATTERN.search(name)
     if match is None:
         raise DataError(where, expected="a name that ends with MMSS_MMSS", found=name[-12:])
     return 60 * int(match[1]) + int(match[2])
@@ -202,7 +204,7 @@ def clip_start(name: str, where: str) -> int:
 def action(plain: object, start: int, where: str) -> tuple[int, int]:
     """Return the first and the last frame of the action, counted from the clip's beginning.
 
-    As `evaluate_groundmore.py` counts: six frames a second, the end less one frame.
+    The frame at the end second is left out, as in `evaluate_groundmore.py`.
 
     Raises:
         DataError: a time is not `MM:SS` or `HH:MM:SS`.
@@ -215,7 +217,7 @@ def action(plain: object, start: int, where: str) -> tuple[int, int]:
 
 
 def seconds(text: str, where: str) -> int:
-    """Return the seconds of a time, `MM:SS` or `HH:MM:SS`.
+    """Convert a time, `SS`, `MM:SS` or `HH:MM:SS`, to seconds.
 
     >>> seconds("01:20", "time"), seconds("1:00:00", "time")
     (80, 3600)
@@ -230,7 +232,7 @@ def seconds(text: str, where: str) -> int:
 
 
 def object_ids(plain: object, where: str) -> tuple[int, ...]:
-    """Return the objects that a question means, from a number or several with commas between.
+    """Return the numbers of a question's objects from its `obj_id`, such as 3 or "1, 2".
 
     Raises:
         DataError: they are not numbers from 1 to 255.
@@ -245,7 +247,7 @@ def object_ids(plain: object, where: str) -> tuple[int, ...]:
 
 
 def _check(layout: Layout) -> Iterator[Problem]:
-    """Yield the faults of clips, and the samples without a mask."""
+    """Yield the faults of clips, and the samples whose masks are all empty."""
     for name, video in layout.videos.items():
         try:
             for sample in _samples_of_clip(layout, name, video):

@@ -1,4 +1,4 @@
-"""Write moving scenes as GroundMoRe: frames, masks by object, questions with times."""
+"""Write sample data: moving scenes as GroundMoRe (frames, object masks, questions with times)."""
 
 from pathlib import Path
 
@@ -10,15 +10,15 @@ from harness.world.raster import render
 from harness.world.scene import Scene, Split
 from harness.world.shapes import World
 
-STARTS = 60  # seconds of the whole video before the first clip
+FIRST_START = 60  # second of the whole video at which the first clip begins
 SPLITS: dict[str, Split] = {"train": "train", "test": "test"}
 
 
 def write(world: World, root: Path) -> None:
-    """Write `root/groundmore`: two files of questions, and a folder a clip; `size` of them each.
+    """Write `root/groundmore`: for each split, a file of questions about at most `size` clips.
 
-    Clips are eight frames, six a second: the action begins with the clip and lasts a second, so
-    that the last two frames have no target.
+    Clips have eight frames, six per second. The action begins with the clip and lasts a second, so
+    the last two frames have no target.
     """
     folder = root / "groundmore"
     for name, split in SPLITS.items():
@@ -36,19 +36,19 @@ def write(world: World, root: Path) -> None:
 
 
 def clip_name(scene: Scene) -> str:
-    """Return a clip's name: its whole video's, and its bounds in that as MMSS_MMSS."""
-    start = STARTS + 2 * scene.index
+    """Return a clip's name: that of the whole video, and the clip's bounds in it as MMSS_MMSS."""
+    start = FIRST_START + 2 * scene.index
     return f"shapes_{scene.split}_{_clock(start, '')}_{_clock(start + 2, '')}"
 
 
 def _clock(second: int, colon: str) -> str:
-    """Return `MM:SS`, with `colon` in the colon's place."""
+    """Return a time as MM:SS; `colon` is the text between minutes and seconds."""
     return f"{second // 60:02d}{colon}{second % 60:02d}"
 
 
 def _question(scene: Scene, question: Question, number: int) -> dict[str, object]:
     """Return the entry of a question; its action is the first second of the clip."""
-    start = STARTS + 2 * scene.index
+    start = FIRST_START + 2 * scene.index
     objects = ", ".join(str(referent + 1) for referent in question.referents)
     return {
         "question": question.text,

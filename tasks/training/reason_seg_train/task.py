@@ -1,8 +1,8 @@
 """ReasonSeg's `train`, with the wordings that `reason_seg(split=train)` leaves out.
 
-The files are ReasonSeg's own, at `ROOT/reason_seg/ReasonSeg/train`: `text` of an annotation lists
-wordings of one meaning, of which evaluation uses the first. LISA trains on some of them, drawn
-again each time.
+The files are ReasonSeg's own, at `ROOT/reason_seg/ReasonSeg/train`. `text` of an annotation lists
+wordings of one meaning, of which evaluation uses the first. LISA draws wordings anew for each
+training step.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ def reason_seg_train(
     seed: int = 0,
     protocol: str = "seg/lisa",
 ) -> Task:
-    """One sample per wording, or one an image.
+    """One sample per wording, or one per image.
 
     Args:
         texts: `all`; `one` of each image, drawn by `seed`; or the `first`, which is

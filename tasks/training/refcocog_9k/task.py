@@ -1,6 +1,7 @@
 """Seg-Zero's RefCOCOg 9K (Liu et al., 2025): a box and two points for the one target object.
 
-A Parquet row an expression. The two points are the centres of the two largest circles in it:
+A Parquet file has one row per expression. The points are the centres of the two largest circles
+inside the object:
 
     {"id": "…", "problem": "man in red", "image": {"bytes": …},
      "solution": "<box>(10,100),(200,210)</box><points>(30,110),(35,180)</points>"}
@@ -17,9 +18,9 @@ from harness.tasks.training.tables840 import Solution, box, point, table_task
 from harness.types import Answer
 
 FIX = "`harness list tasks refcocog_9k` prints the source of the data."
-FOLDER = "refCOCOg_9k_840"
-_PAIR = r"\(\s*(\d{1,4})\s*,\s*(\d{1,4})\s*\)"
-SOLUTION = re.compile(
+REPOSITORY = "refCOCOg_9k_840"  # its name on the Hugging Face Hub
+_PAIR = r"\(\s*(\d{1,4})\s*,\s*(\d{1,4})\s*\)"  # (10, 100)
+SOLUTION_PATTERN = re.compile(
     rf"\s*<box>\s*{_PAIR}\s*,\s*{_PAIR}\s*</box>\s*<points>\s*{_PAIR}\s*,\s*{_PAIR}\s*</points>\s*",
     re.ASCII,
 )
@@ -34,20 +35,20 @@ def refcocog_9k(
         protocol: `train/objects`, for curves.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    root = data / "refcocog_9k" / FOLDER
+    root = data / "refcocog_9k" / REPOSITORY
     return table_task("refcocog_9k", root, solution, split=split, protocol=scoring, fix=FIX)
 
 
 def solution(text: str, where: str) -> Solution:
-    """Read `<box>(x1,y1),(x2,y2)</box><points>(x,y),(x,y)</points>`.
+    """Parse `<box>(x1,y1),(x2,y2)</box><points>(x,y),(x,y)</points>`.
 
-    `extra` of the target keeps the numbers as `bbox`, `points_1` and `points_2`, the keys of
+    `plain` of the result has the same numbers as `bbox`, `points_1` and `points_2`, the keys of
     Seg-Zero's responses.
 
     Raises:
-        DataError: it is in another form, or outside the image.
+        DataError: the text has another form, or a number is outside the image.
     """
-    match = SOLUTION.fullmatch(text)
+    match = SOLUTION_PATTERN.fullmatch(text)
     if match is None:
         raise DataError(
             where,

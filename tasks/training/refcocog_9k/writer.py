@@ -1,16 +1,16 @@
-"""Write still scenes in the layout of Seg-Zero's RefCOCOg 9K."""
+"""Write sample data: still scenes in the layout of Seg-Zero's RefCOCOg 9K."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.tasks.training.refcocog_9k.task import FOLDER
+from harness.tasks.training.refcocog_9k.task import REPOSITORY
 from harness.tasks.training.shapes840 import one_object, row, scene_question, scenes, write_rows
 from harness.world.shapes import World
 
 
 def write(world: World, root: Path) -> None:
     """Write `root/refcocog_9k/refCOCOg_9k_840/data/train-….parquet`, at most `size` rows."""
-    write_rows(root / "refcocog_9k" / FOLDER, _rows(world))
+    write_rows(root / "refcocog_9k" / REPOSITORY, _rows(world))
 
 
 def _rows(world: World) -> Iterator[dict[str, object]]:

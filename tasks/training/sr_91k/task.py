@@ -1,4 +1,4 @@
-"""SR-91k (Ouyang et al., SpaceR, 2025): questions of space about ScanNet's rooms, with grid maps.
+"""SR-91k (Ouyang et al., SpaceR, 2025): spatial training questions about ScanNet rooms, with maps.
 
 A line of `SR-91k.jsonl`, or of `SpaceR-151k.jsonl`, which has 60,000 questions of Video-R1 as well:
 
@@ -7,7 +7,8 @@ A line of `SR-91k.jsonl`, or of `SpaceR-151k.jsonl`, which has 60,000 questions 
      "solution": "<answer>0.3507</answer>", "path": "…/scene0024_02.mp4",
      "data_source": "SR_dataset"}
 
-and of `cognitive_map.jsonl`, the cells of a 10 × 10 grid that objects of a video are in:
+A line of `cognitive_map.jsonl` maps the room of a video to a 10 × 10 grid: [column, row] of the
+cells that its objects are in:
 
     {"video_id": "scene0024_02", "cognitive_map": {"table": [[0, 3], [5, 7]]}, "object_list": […]}
 """
@@ -30,9 +31,9 @@ from harness.tasks.training.subsets import RandomSubset
 
 FIX = "`harness list tasks sr_91k` prints the source of the data."
 FILES = ("SR-91k.jsonl", "SpaceR-151k.jsonl")
-MAPS = "cognitive_map.jsonl"
-SOURCE = "SR_dataset"
-GRID = 10  # cells of a map along each side
+MAPS_FILE = "cognitive_map.jsonl"
+SPACER_SOURCE = "SR_dataset"  # `data_source` of SpaceR's own questions
+GRID_SIDE = 10  # cells of a map along each side
 
 Map = Mapping[str, list[list[float]]]
 """Cells [column, row] that objects are in, by the object's name."""
@@ -47,10 +48,10 @@ def sr_91k(
     frames: int | Spec | None = None,
     protocol: str = "train/answers",
 ) -> Task:
-    """One sample per question; with a map, `extra["map"]` has it, and the query its objects.
+    """One sample per question; `extra["map"]` has its video's map, the query the map's objects.
 
     Args:
-        sample: Only so many of them, drawn uniformly by `seed`.
+        sample: Number of questions, drawn uniformly by `seed`; by default all.
         frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
             `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
             selects among them.
@@ -61,7 +62,7 @@ def sr_91k(
     path = next((root / name for name in FILES if (root / name).is_file()), None)
     if path is None:
         raise DataError(f"folder {root}", expected=" or ".join(FILES), found="neither", fix=FIX)
-    maps_file = root / MAPS
+    maps_file = root / MAPS_FILE
     maps = read_maps(maps_file) if maps_file.is_file() else {}
     videos = Videos((root,), frames)
     question_format = question_set(
@@ -90,12 +91,12 @@ def sr_91k(
 
 
 def _is_spatial(question: Question) -> bool:
-    """Return True if a question is SpaceR's own; a file of these alone may omit its source."""
-    return question.row.get("data_source", "") in ("", SOURCE)
+    """Return True for SpaceR's own questions; a file that has no others may omit `data_source`."""
+    return question.row.get("data_source", "") in ("", SPACER_SOURCE)
 
 
 def _with_map(maps: Mapping[str, Map], question: Question) -> Question:
-    """Add the map of a question's video, which is known by its file's name without the suffix."""
+    """Add the map of a question's video, if there is one; `maps` are by the video file's stem."""
     video_map = maps.get(PurePosixPath(question.group).stem)
     if video_map is None:
         return question
@@ -112,22 +113,23 @@ def read_maps(path: Path) -> dict[str, Map]:
 
 
 def _read_map(plain: object, where: str) -> Map:
-    """Check one map."""
+    """Return a map after a check of its cells."""
     if not isinstance(plain, dict):
         raise DataError(where, expected="cells by object", found=repr(plain)[:60])
     for name, cells in plain.items():
         if not isinstance(cells, list) or not all(map(_is_cell, cells)):
             raise DataError(
                 f"{where}: {name!r}",
-                expected=f"cells [column, row] from 0 to {GRID}",
+                expected=f"cells [column, row] from 0 to {GRID_SIDE}",
                 found=repr(cells)[:60],
             )
     return plain
 
 
 def _is_cell(value: object) -> bool:
+    """Return True for two numbers from 0 to GRID_SIDE."""
     return (
         isinstance(value, list)
         and len(value) == 2
-        and all(type(number) in (int, float) and 0 <= number <= GRID for number in value)
+        and all(type(number) in (int, float) and 0 <= number <= GRID_SIDE for number in value)
     )

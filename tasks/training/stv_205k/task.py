@@ -1,7 +1,8 @@
-"""STV-205k (Video-STR, 2025): eight types of questions of space and time, from three data sets.
+"""STV-205k (Video-STR, 2025): training questions of eight types about space and time.
 
 The package in `examples/stv` builds the set from TAO, KITTI tracking and ScanNet, into
-`ROOT/stv_205k`. A line of `questions.jsonl`, whose images lie below ROOT:
+`ROOT/stv_205k`. `graphs.jsonl` there has the scene graphs (objects and their centres in metres) of
+clips with depth. A line of `questions.jsonl`, whose images lie below ROOT:
 
     {"problem_id": "kitti/0001/0/relative_distance-0", "problem": "At 1.5 s, from the center points
      of the car and the cyclist, what is the direct distance separating them in meters?",
@@ -33,7 +34,7 @@ FIX = (
     "Build it with `python -m stv_builder --data ROOT`, which `pip install ./examples/stv` in a "
     "checkout installs."
 )
-ASKED = ("multiple choice", "numerical", "IoU", "IoU 3D")
+PROBLEM_TYPES = ("multiple choice", "numerical", "IoU", "IoU 3D")
 Part = Literal[
     "all",
     "object_counting",
@@ -51,11 +52,14 @@ KINDS = get_args(Part)[1:]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Folder and files of the questions, and the choice of questions."""
+    """Folders of the questions, and the choice of questions by split and type."""
 
     data: Path
+    """Root of all data sets; paths of images start there."""
     root: Path
+    """Folder of STV-205k."""
     ids: frozenset[str] | None
+    """Ids of the split; None: all."""
     part: Part
 
     @property
@@ -65,7 +69,7 @@ class Source:
 
     @property
     def graphs(self) -> Path:
-        """The file of graphs, which may be missing."""
+        """The file of scene graphs, which may be missing."""
         return self.root / "graphs.jsonl"
 
     def includes(self, question: Question) -> bool:
@@ -112,20 +116,20 @@ def stv_205k(
         "stv_205k",
         protocol=scoring,
         split=split,
-        forms=tuple(FORMS[kind] for kind in ASKED),
+        forms=tuple(FORMS[problem_type] for problem_type in PROBLEM_TYPES),
         arguments={"part": part},
     )
 
 
 def _questions(source: Source, *, all_questions: bool = True) -> Iterator[Question | DataError]:
-    """Yield every question with its graph, and the error of a graph that belongs to none.
+    """Yield questions with their scene graphs, and the error of a graph without a question.
 
     Args:
-        source: The files.
-        all_questions: True for all of the file; else those of the split and the part alone.
+        source: The files, and the choice of questions.
+        all_questions: False to yield only the questions that `source` includes.
     """
     graphs = _Graphs(source.graphs)
-    for question in read_questions(source.questions, source.data, problem_types=ASKED):
+    for question in read_questions(source.questions, source.data, problem_types=PROBLEM_TYPES):
         try:
             if isinstance(question, DataError):
                 raise question
@@ -140,7 +144,7 @@ def _questions(source: Source, *, all_questions: bool = True) -> Iterator[Questi
 
 
 def _question(question: Question, source: Source, graph: list[object] | None) -> Question:
-    """Check the fields of a line that only STV-205k has, and add them and the graph."""
+    """Check the fields that only lines of STV-205k have, and add them and the graph."""
     plain, where = question.row, f"{source.questions}, question {question.id!r}"
     task = text(plain, "task", where)
     if task not in KINDS:
@@ -177,7 +181,7 @@ def _question(question: Question, source: Source, graph: list[object] | None) ->
 
 
 def _open(question: Question) -> tuple[Media, ...]:
-    """Open the frames that a question names, or a stand-in if one is missing."""
+    """Open the frames that a question names; return a stand-in if one is missing or damaged."""
     paths, size = image_files(question), question.size
     assert size is not None, "the reader gives one"
     try:
@@ -199,7 +203,7 @@ def _open(question: Question) -> tuple[Media, ...]:
 
 
 def _size(plain: object, where: str) -> tuple[int, int]:
-    """Return (width, height) of a line."""
+    """Return the (width, height) that a line states for its images, in pixels."""
     size = field(plain, "size", list, where)
     if len(size) != 2 or not all(type(side) is int and side > 0 for side in size):
         raise DataError(f"{where}: 'size'", expected="[width, height]", found=repr(size)[:40])
@@ -207,7 +211,10 @@ def _size(plain: object, where: str) -> tuple[int, int]:
 
 
 class _Graphs:
-    """Reader of graphs, one line at a time: only some questions have one, in the same order."""
+    """Reader of scene graphs, one line at a time.
+
+    Only some questions have a graph; the graphs are in the order of their questions.
+    """
 
     def __init__(self, path: Path) -> None:
         columns = {"id": "question", "graphs": "frames"}
@@ -235,10 +242,11 @@ class _Graphs:
 
 
 def read_graph(plain: object, where: str) -> list[object]:
-    """Check one line of `graphs.jsonl`, and return its frames.
+    """Check one line of `graphs.jsonl`, and return its frames as they are.
 
     Raises:
-        DataError: a frame has no number, or a node no name or no three finite numbers.
+        DataError: a frame lacks a number ≥ 0, or one of its nodes lacks a name, a centre of three
+            numbers (in metres) or a count ≥ 1.
     """
     frames: list[object] = field(plain, "graphs", list, where)
     for frame in frames:

@@ -1,7 +1,7 @@
-"""Write the generated world's videos as STV-205k: eight types of questions, and graphs.
+"""Write sample data: videos of the generated world as STV-205k, with all eight types of questions.
 
-A thing is a plate that faces a pinhole camera at rest; its order of depth becomes metres. The
-package in `examples/stv` builds sets from the files of TAO, KITTI and ScanNet.
+For the 3D questions, a thing is a plate that faces a resting pinhole camera, and its order of depth
+is converted to metres. (The real set is built by the package in `examples/stv`.)
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,10 +24,11 @@ from harness.world.scene import Scene
 from harness.world.shapes import World
 
 MAX_SCENES = 3  # of each source
-RL = 24  # questions of the subset for reinforcement learning
-FOCAL = 200.0  # pixels
-# Metres: from the camera to the nearest thing, from each thing to the next, and of a plate.
-NEAREST, APART, THICK = 8.0, 4.0, 0.1  # metres: depth of the front, step of depth, thickness
+RL_QUESTIONS = 24  # in the subset for reinforcement learning
+FOCAL_LENGTH = 200.0  # pixels
+NEAREST_DEPTH = 8.0  # metres from the camera to the nearest thing
+DEPTH_STEP = 4.0  # metres from each thing to the next
+THICKNESS = 0.1  # metres, of a plate
 SOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "tao": ("tao/{}", "tao/frames/train/shapes/{:05d}"),
@@ -35,11 +36,12 @@ SOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "scannet": ("scannet/scene{:04d}_00", "scannet/scans/scene{:04d}_00/color"),
     }
 )
-"""Name and folder of a clip of each source, by its number; TAO has no depth."""
+"""Patterns of the (name, folder) of a source's clips, by the clip's number; TAO has no depth."""
 
 Graph: TypeAlias = list[dict[str, Any]]
+"""The objects of each frame with their centres in metres."""
 Asked: TypeAlias = tuple[str, str, QA | float | Box | Box3D, int | None]
-"""Type, text, answer, and the frame of the answer if it belongs to one."""
+"""(Type of question, text, answer, frame of the answer or None if it is about the clip)."""
 
 
 def write(world: World, root: Path) -> None:
@@ -57,8 +59,9 @@ def write(world: World, root: Path) -> None:
     write_lines(folder / "questions.jsonl", [question for question, _ in lines])
     graphs = [{"id": row["problem_id"], "graphs": graph} for row, graph in lines if graph]
     write_lines(folder / "graphs.jsonl", graphs)
+    # One question of each type in turn, so that the subset is uniform over the types.
     in_turn = filter(None, chain.from_iterable(zip_longest(*ids.values())))
-    listed = "".join(f"{name}\n" for name in islice(in_turn, RL))
+    listed = "".join(f"{name}\n" for name in islice(in_turn, RL_QUESTIONS))
     (folder / "rl_ids.txt").write_text(listed, encoding="utf-8", newline="\n")
 
 
@@ -95,7 +98,7 @@ def _clip(scene: Scene, index: int, root: Path) -> Iterator[tuple[dict[str, Any]
 
 
 def _questions(scene: Scene, frames: Sequence[int], *, has_depth: bool) -> Iterator[Asked]:
-    """Yield the questions about frames of a scene; those in metres only with depth."""
+    """Yield the questions about frames of a scene; questions in metres need `has_depth`."""
     index, phrase = _subject(scene)
     frames_with_it = [frame for frame in visible_frames(scene, index) if frame in frames]
     first, last = frames_with_it[0], frames_with_it[-1]
@@ -132,7 +135,7 @@ def _questions(scene: Scene, frames: Sequence[int], *, has_depth: bool) -> Itera
 
 
 def _solution(answer: QA | float | Box | Box3D) -> dict[str, object]:
-    """Return the fields of a line that say what is asked for, and the answer."""
+    """Return the fields of a line for its type of problem, its options and its answer."""
     options: list[str] = []
     match answer:
         case QA():
@@ -152,32 +155,33 @@ def _text(box: Box | Box3D) -> str:
 
 
 def _subject(scene: Scene) -> tuple[int, str]:
-    """Return the fastest thing, and its words."""
+    """Return (index, phrase) of the fastest thing with a unique name."""
     return max(called(scene), key=lambda named_thing: scene.things[named_thing[0]].squared_speed)
 
 
 def _centre(scene: Scene, index: int, frame: int) -> tuple[float, float, float]:
     """Return the centre of a thing in camera coordinates, metres: x right, y up, z forward."""
     x, y = scene.things[index].centre(frame)
-    away = _depth(scene, index)
-    right, up = (x + 0.5 - scene.width / 2) / FOCAL, (scene.height / 2 - y - 0.5) / FOCAL
-    return round(right * away, 2), round(up * away, 2), away
+    depth = _depth(scene, index)
+    right = (x + 0.5 - scene.width / 2) / FOCAL_LENGTH
+    up = (scene.height / 2 - y - 0.5) / FOCAL_LENGTH
+    return round(right * depth, 2), round(up * depth, 2), depth
 
 
 def _sides(scene: Scene, index: int) -> tuple[float, float, float]:
     """Return width, height and length of a thing in metres."""
-    thing, scale = scene.things[index], _depth(scene, index) / FOCAL
+    thing, scale = scene.things[index], _depth(scene, index) / FOCAL_LENGTH
     across, upwards = extents(thing.shape, scene.radius(thing))
-    return round((2 * across + 1) * scale, 2), round((2 * upwards + 1) * scale, 2), THICK
+    return round((2 * across + 1) * scale, 2), round((2 * upwards + 1) * scale, 2), THICKNESS
 
 
 def _depth(scene: Scene, index: int) -> float:
     """Return the distance of a thing from the camera in metres."""
-    return NEAREST + APART * scene.things[index].depth
+    return NEAREST_DEPTH + DEPTH_STEP * scene.things[index].depth
 
 
 def _graph(scene: Scene, frames: Sequence[int]) -> Graph:
-    """Return the nodes of each frame; the first of `frames` has number 0."""
+    """Return the visible things of each frame as nodes; the first of `frames` has number 0."""
     return [
         {
             "frame": number,

@@ -1,14 +1,14 @@
-"""SumMe (Gygli et al., 2014), as a set of summaries in words, with the user's own references.
+"""SumMe (Gygli et al., 2014) as a training set for video summaries in words.
 
-SumMe's people rated frames; none wrote a text. A summary in words needs references, and those are a
-file of the user's, `ROOT/summe/references.jsonl`, one video a line:
+SumMe's annotators rated frames and wrote no text, so the user supplies the reference summaries, in
+`ROOT/summe/references.jsonl` with one video per line:
 
     {"video": "Air_Force_One", "reference": "A plane lands and …", "made_by": {"captioner": "…",
      "prompt": "…", "hash": "…"}}
 
 `reference` is a text or a list of texts; `made_by` says how they were made and is kept in the
-record, so that nobody takes them for SumMe's. Without the file there are no samples, and `harness
-data check` says so. Videos lie at `ROOT/summe/videos/<video>.mp4`.
+run's record, so that nobody takes them for SumMe's. Without the file there are no samples, and
+`harness data check` says so. Videos lie at `ROOT/summe/videos/<video>.mp4`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 FIX = "`harness list tasks summe` prints the source of the data."
 REFERENCES = "references.jsonl"
 QUESTION = "Summarize what happens in this video."
-PATTERNS = ("{}.mp4", "{}.webm", "{}.avi")
+FILE_PATTERNS = ("{}.mp4", "{}.webm", "{}.avi")  # file names of a video
 
 PROTOCOLS = {
     "summe/text_simple": by_text(
@@ -94,13 +94,13 @@ def summe(
 
 
 def made_by(path: Path) -> object:
-    """Return the first line's note on the making of the references; None if there is none."""
+    """Return `made_by` of the first line, for the record; None if there is none."""
     first = next(records(path, {"video": "name", "reference": "text"}), None)
     return None if first is None else first[1].get("made_by")
 
 
 def _samples(source: Source) -> Iterator[Sample]:
-    """Yield a sample for each video with a reference; further references go into the target."""
+    """Yield a sample for each video; its first reference is the answer, the others are extra."""
     if not source.path.is_file():
         return
     earlier_names: set[str] = set()
@@ -109,7 +109,8 @@ def _samples(source: Source) -> Iterator[Sample]:
         if name in earlier_names:
             raise DataError(f"{where}: 'video'", expected="each video once", found=name[:60])
         earlier_names.add(name)
-        media = video_or_lost((source.videos,), name, source.selection.choose, patterns=PATTERNS)
+        choose_frames = source.selection.choose
+        media = video_or_lost((source.videos,), name, choose_frames, patterns=FILE_PATTERNS)
         yield Sample(
             id=name,
             query=Query(
@@ -142,7 +143,7 @@ def _read_line(plain: Mapping[str, object], where: str) -> tuple[str, tuple[str,
 
 
 def _check(source: Source) -> Iterator[Problem]:
-    """Yield that the references are missing, or the first error of a line or a video."""
+    """Yield a problem if the references are missing, or else for the first bad line or video."""
     if not source.path.is_file():
         yield Problem(
             str(source.path),
@@ -152,6 +153,6 @@ def _check(source: Source) -> Iterator[Problem]:
         return
     try:
         for sample in _samples(source):
-            find((source.videos,), sample.id, patterns=PATTERNS)
+            find((source.videos,), sample.id, patterns=FILE_PATTERNS)
     except DataError as error:
         yield Problem(str(source.path), str(error))

@@ -1,4 +1,4 @@
-"""Write the generated world's videos in SumMe's layout, with references made of their scenes."""
+"""Write sample data: generated videos in SumMe's layout, with described scenes as references."""
 
 from pathlib import Path
 
@@ -26,7 +26,10 @@ def scene_sentence(scene: Scene) -> str:
     """Describe the events of a scene in a sentence."""
     moving = [f"a {thing.colour} {thing.shape}" for thing in scene.things if thing.is_moving]
     still = len(scene.things) - len(moving)
-    standing = "nothing else" if not still else f"{still} other thing" + "s" * (still > 1)
+    standing = "nothing else"
+    if still:
+        standing = f"{still} other thing{'s' if still > 1 else ''}"
     if not moving:
         return f"Nothing moves; {standing} can be seen."
-    return f"{' and '.join(moving)} move{'s' * (len(moving) == 1)} while {standing} can be seen."
+    verb = "moves" if len(moving) == 1 else "move"
+    return f"{' and '.join(moving)} {verb} while {standing} can be seen."

@@ -1,4 +1,4 @@
-"""Video-R1-260k (Feng et al., 2025): questions of five types about images and videos.
+"""Video-R1-260k (Feng et al., 2025): training questions of five types about images and videos.
 
 `Video-R1-260k.json` is one JSON list; images and videos lie beside it, in folders by source:
 
@@ -20,7 +20,7 @@ from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
 from harness.tasks.training.subsets import RandomSubset
 
 FIX = "`harness list tasks video_r1_260k` prints the source of the data."
-FILE = "Video-R1-260k.json"
+QUESTIONS_FILE = "Video-R1-260k.json"
 
 
 def video_r1_260k(
@@ -39,7 +39,7 @@ def video_r1_260k(
 
     Args:
         medium: Questions about images, about videos, or all.
-        sample: Only so many of them, drawn uniformly by `seed`.
+        sample: Number of questions, drawn uniformly by `seed`; by default all.
         frames: Rule of `harness.frames` that selects the frames of each video, such as 30 or
             `fps(rate=2,max_frames=64)`. By default all are offered, and the model's own rule
             selects among them.
@@ -47,7 +47,7 @@ def video_r1_260k(
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     root = folder(data / "video_r1_260k", fix=FIX)
-    path = file(root / FILE, expected="the questions", fix=FIX)
+    path = file(root / QUESTIONS_FILE, expected="the questions", fix=FIX)
     videos = Videos((root,), frames)
     question_format = question_set(
         "video_r1_260k",

@@ -1,4 +1,4 @@
-"""Write the generated world's stills and videos in the layout of Video-R1-260k."""
+"""Write sample data: generated stills and videos in the layout of Video-R1-260k."""
 
 import json
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.tasks.spatial import shapes
 from harness.tasks.spatial.shapes import write_video
 from harness.tasks.training.question_writing import free_form, record
-from harness.tasks.training.video_r1_260k.task import FILE
+from harness.tasks.training.video_r1_260k.task import QUESTIONS_FILE
 from harness.world.encode import write_jpeg
 from harness.world.raster import render
 from harness.world.shapes import World
@@ -21,7 +21,7 @@ def write(world: World, root: Path) -> None:
     (folder / STILLS).mkdir(parents=True)
     rows = [{**row, "problem_id": number} for number, row in enumerate(_rows(world, folder), 1)]
     text = json.dumps(rows, ensure_ascii=False, indent=1)
-    (folder / FILE).write_text(text, encoding="utf-8", newline="\n")
+    (folder / QUESTIONS_FILE).write_text(text, encoding="utf-8", newline="\n")
 
 
 def _rows(world: World, folder: Path) -> Iterator[dict[str, object]]:

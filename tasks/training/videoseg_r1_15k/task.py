@@ -1,9 +1,8 @@
 """VideoSeg-R1's 15,000 training samples: MeViS, Ref-YouTube-VOS and Ref-DAVIS17 as 60 : 30 : 10.
 
-The set has no files of its own: its samples are expressions of the three sets' `train` parts, which
-lie where their tasks read them. The paper says how many of each, not which: they are drawn
-uniformly, by a seed. Ref-DAVIS17 has fewer expressions than its share; those come again, under
-another id.
+The set has no files of its own: it draws expressions from the `train` splits of the three tasks.
+The paper says how many are from each, not which: they are drawn uniformly, by a seed. Ref-DAVIS17
+has fewer expressions than its share, so its expressions are repeated under other ids.
 """
 
 from collections import Counter
@@ -24,9 +23,9 @@ from harness.types import AnswerForm, Sample, query_id
 from harness.world.draws import Draws
 
 SHARES: Mapping[str, int] = {"mevis": 6, "ref_youtube_vos": 3, "ref_davis17": 1}
-"""Tenths of the mixture."""
-TENTHS = 10
-META: Mapping[str, str] = {
+"""Share of each set in the mixture, in tenths."""
+TENTHS = 10  # sum of SHARES
+EXPRESSION_FILES: Mapping[str, str] = {
     "mevis": "mevis/train/meta_expressions.json",
     "ref_youtube_vos": "ref_youtube_vos/meta_expressions/train/meta_expressions.json",
     "ref_davis17": "ref_davis17/meta_expressions/train/meta_expressions.json",
@@ -45,12 +44,12 @@ def videoseg_r1_15k(
     repeat: bool = True,
     protocol: str = "rvos/mevis",
 ) -> Task:
-    """One sample per expression; ids are `set/video/expression`, with `#2` where one comes again.
+    """One sample per drawn expression; ids are `set/video/expression`, with `#2` at a repetition.
 
     Args:
         seed: Decides which samples are drawn.
-        total: How many samples; a multiple of ten.
-        repeat: True: a set with too few expressions gives some again. False: it gives fewer.
+        total: Number of samples; a multiple of ten.
+        repeat: True: expressions of a set with too few are repeated. False: it gives fewer samples.
         protocol: `rvos/mevis`, for curves.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
@@ -87,12 +86,12 @@ def videoseg_r1_15k(
 
 @dataclass(frozen=True, slots=True)
 class _DrawnSet:
-    """One of the three sets."""
+    """One of the three sets, with the number of times that each of its expressions is used."""
 
     name: str
     task: Task
     times: Counter[str]
-    """Number of times that each of its expressions is used, by its id in that set."""
+    """Number of uses by the expression's id in the set."""
 
 
 BUILD: Mapping[str, Callable[[Path], Task]] = {
@@ -105,7 +104,9 @@ BUILD: Mapping[str, Callable[[Path], Task]] = {
 def _draw_counts(data: Path, name: str, total: int, seed: int, repeat: bool) -> Counter[str]:
     """Return the number of times that each expression of a set is used."""
     return Counter(
-        draw_ids(expressions(data / META[name]), total, seed=seed, name=name, repeat=repeat)
+        draw_ids(
+            expressions(data / EXPRESSION_FILES[name]), total, seed=seed, name=name, repeat=repeat
+        )
     )
 
 
@@ -122,7 +123,7 @@ def expressions(path: Path) -> list[str]:
 def draw_ids(
     ids: Sequence[str], total: int, *, seed: int, name: str, repeat: bool = True
 ) -> list[str]:
-    """Draw `total` ids: all of them before any comes again, each round in another order.
+    """Draw `total` ids in random order; every id is drawn n times before any is drawn n + 1 times.
 
     >>> sorted(draw_ids(["a", "b"], 3, seed=0, name="x"))[:1] == ["a"]
     True
@@ -154,6 +155,7 @@ def _samples(sets: Sequence[_DrawnSet]) -> Iterator[Sample]:
 
 
 def _check(sets: Sequence[_DrawnSet]) -> Iterator[Problem]:
+    """Yield the faults of the three sets, and those of sets without expressions."""
     for set_ in sets:
         yield from set_.task.check()
         if not set_.times:

@@ -1,6 +1,6 @@
 r"""VisionReasoner's multi-object 7K (Liu et al., 2025): a box and a point for every target object.
 
-A Parquet row a question, `solution` a JSON list with one entry an object:
+A Parquet file has one row per question; `solution` is a JSON list with one entry per object:
 
     {"id": "refcocog_161801_162109", "problem": "'man in red' and 'the dog'", "image": {"bytes": …},
      "solution": "[{\"bbox_2d\": [10, 100, 200, 210], \"point_2d\": [30, 110]}, …]",
@@ -18,7 +18,7 @@ from harness.tasks.training.tables840 import Solution, box, point, table_task
 from harness.types import Answer
 
 FIX = "`harness list tasks visionreasoner_7k` prints the source of the data."
-FOLDER = "VisionReasoner_multi_object_7k_840"
+REPOSITORY = "VisionReasoner_multi_object_7k_840"  # its name on the Hugging Face Hub
 
 
 def visionreasoner_7k(
@@ -30,17 +30,17 @@ def visionreasoner_7k(
         protocol: `train/objects`, for curves.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    root = data / "visionreasoner_7k" / FOLDER
+    root = data / "visionreasoner_7k" / REPOSITORY
     return table_task("visionreasoner_7k", root, solution, split=split, protocol=scoring, fix=FIX)
 
 
 def solution(text: str, where: str) -> Solution:
     """Parse `[{"bbox_2d": [x1, y1, x2, y2], "point_2d": [x, y]}, …]`; `[]` means no target.
 
-    `extra["objects"]` of the target keeps the numbers as they stand here.
+    `plain["objects"]` of the result has the same list.
 
     Raises:
-        DataError: it is not such a list.
+        DataError: the text is not such a list.
     """
     with raised_as(DataError, where, "a JSON list of objects", ParseError):
         plain = loads_strict(text)
@@ -55,13 +55,13 @@ def solution(text: str, where: str) -> Solution:
         for k, entry in enumerate(plain)
     ]
     objects = [
-        {"bbox_2d": sides, "point_2d": spot}
-        for (_, sides), (_, spot) in zip(boxes, points, strict=True)
+        {"bbox_2d": box_numbers, "point_2d": point_numbers}
+        for (_, box_numbers), (_, point_numbers) in zip(boxes, points, strict=True)
     ]
     return Solution(
         Answer(
-            boxes=tuple(sized_box for sized_box, _ in boxes),
-            points=tuple(spot for spot, _ in points),
+            boxes=tuple(object_box for object_box, _ in boxes),
+            points=tuple(object_point for object_point, _ in points),
             no_target=not plain,
         ),
         {"objects": objects},

@@ -19,14 +19,14 @@ from harness.tasks.refcoco.task import REFCOCO
 from harness.tasks.refcoco.writer import KINDS
 from harness.tasks.refcoco_plus.task import REFCOCO_PLUS
 from harness.tasks.refcocog.task import REFCOCOG
-from harness.tasks.refer.writer import GAME, write_refer
+from harness.tasks.refer.writer import TWO_TEST_SETS, write_refer
 from harness.world.referring import attributes, relations, superlatives
 from harness.world.shapes import make_world
 
 from .conftest import NAMES
 
 NEW = [name for name in NAMES if name != "reason_seg"]
-VAL = {"val": GAME["val"]}
+VAL = {"val": TWO_TEST_SETS["val"]}
 
 
 def place(name):

@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import DataError
 from harness.tasks.training.stv_205k.task import KINDS, stv_205k
-from harness.tasks.training.stv_205k.writer import RL, write
+from harness.tasks.training.stv_205k.writer import RL_QUESTIONS, write
 from harness.trainers.video_str.extra import read_graphs
 from harness.world.shapes import make_world
 
@@ -45,7 +45,7 @@ def test_the_task_has_no_problem_and_its_subset_is_uniform(stv):
     assert not list(task.check())
     rl = Counter(sample.target.extra["task"] for sample in stv_205k(stv, split="rl").samples())
     there = Counter(sample.categories["task"] for sample in task.samples())
-    assert rl.total() == RL
+    assert rl.total() == RL_QUESTIONS
     free = [rl[kind] for kind in KINDS if rl[kind] < there[kind]]
     assert max(rl.values()) - min(free) <= 1
     only = stv_205k(stv, part="displacement").samples()
