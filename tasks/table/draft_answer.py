@@ -182,21 +182,18 @@ def _doubt_regions(
         is_box &= truth.form == "boxes" and "text" in description.question
         same = [str(description.question["text"]), image]
         if is_box and (command := several_answers(description.table, records, field, same)):
-            doubt = command
+            doubt = f"records of one image ask the same: {command}"
         description.doubt("answer.field", doubt)
     if truth.form == "mask" and truth.keys["written"] == "image":
         _draft_mask_images(description, answered)
 
 
 def _doubt_windows(description: Draft, truth: Truth, values: Sequence[object]) -> None:
-    """Add to the doubt about several windows of a record the command that leaves one of each."""
+    """Add to the doubt about several windows of a record the command that keeps the others."""
     doubted = truth.doubts.get("form", "")
     are_several = all(isinstance(v, list) and len(v) > 1 and isinstance(v[0], list) for v in values)
-    windows = f"getpath({jq_path(str(description.answer['field']))})"
-    if doubted and are_several:
-        typed = per_record(description.table, f"{windows} |= .[0]", "keeps the first of each")
-        description.doubts["answer.form"] += f"; {typed}"
-    elif doubted and "pieces" not in doubted:
+    if doubted and "pieces" not in doubted and not are_several:
+        windows = f"getpath({jq_path(str(description.answer['field']))})"
         single = f'select(({windows}[0] | type) != "array" or ({windows} | length) == 1)'
         description.doubts["answer.form"] += f"; {kept(description.table, single)}"
 

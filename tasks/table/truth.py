@@ -85,8 +85,8 @@ def plain_answer(value: object, field: AnswerField, where: str) -> tuple[Answer,
                     where,
                     expected="one window, [start, end]",
                     found=repr(value)[:60],
-                    fix="`harness data init` prints the command that keeps one, or the records "
-                    "that have one.",
+                    fix="Write the window that is right in each record, in seconds, or leave out "
+                    "the records with several.",
                 )
             if span and field.written == "milliseconds" and STATES_SECONDS.search(str(window)):
                 raise DataError(
