@@ -193,6 +193,12 @@ ASKED = re.compile(
     re.IGNORECASE,
 )
 """Names of what a model was given."""
+NOT_WRITTEN = re.compile(
+    ".*(?:reason|think|thought|judg|eval|grad|critique|feedback|expect|query|context|task|source"
+    "|prompt|input|question|request|instruct|example|shot).*",
+    re.IGNORECASE,
+)
+"""Names of objects whose texts are not a model's answer."""
 MASKS = ("pred_masks", "prediction_masks")
 """Names of the run-lengths of an image's objects."""
 PREDICTED = re.compile(
@@ -570,10 +576,13 @@ def _texts_below(plain: object, path: tuple[str | int, ...]) -> Iterator[tuple[s
     if not isinstance(plain, Mapping) or plain.get("role") in ("user", "system"):
         return
     for key, value in plain.items():
-        is_written = key in (*TEXTS, *BELOW) or PREDICTED.fullmatch(key)
+        is_predicted = PREDICTED.fullmatch(key) and not COUNT.search(key)
+        is_written = key in (*TEXTS, *BELOW) or is_predicted
         if isinstance(value, str) and is_written:
             yield (*path, key)
-        elif not isinstance(value, str) and not ASKED.fullmatch(key) and not TRUTH.fullmatch(key):
+        elif not isinstance(value, str) and not any(
+            names.fullmatch(key) for names in (ASKED, TRUTH, NOT_WRITTEN)
+        ):
             yield from _texts_below(value, (*path, key))
 
 

@@ -236,10 +236,23 @@ def in_order(written: str, name: str, task: str = "TASK", data: str = "ROOT") ->
     return to_lines(rows, name, "harness", module)
 
 
-def of_boxes(name: str) -> str:
-    """Return the command that makes lines of the boxes in a file of detections."""
+def of_boxes(name: str, plain: object = None) -> str:
+    """Return the command that makes lines of the boxes in a file of detections, as in `plain`.
+
+    It is a command for each order of numbers that `plain` does not state.
+    """
     module = "harness.foreign_boxes"
-    typed = to_lines(f"{module}.lines(sys.argv[1:])", name, module)
+    orders = {"": ""}
+    if foreign_boxes.lacks_order(plain):
+        orders = {
+            ', order="xyxy"': "if four numbers are left, top, right and bottom, ",
+            ', order="xywh"': "if they are left, top, width and height, ",
+        }
+    commands = [
+        condition + to_lines(f"{module}.lines(sys.argv[1:]{order})", name, module)
+        for order, condition in orders.items()
+    ]
+    typed = "; ".join(commands)
     if "*" in name:  # a pattern for the shell
         typed = typed.replace(f"{quote(name)} > ", f"{name} > ")
     return (
@@ -360,7 +373,7 @@ def way_out(plain: object, name: str, *, is_row: bool = False) -> str:
             f"""{in_order(f'["completion"]{last}', name)} gives them the ids."""
         )
     if foreign_boxes.has_boxes(plain):
-        return of_boxes(name)
+        return of_boxes(name, plain)
     key = next((key for key in plain if key in LISTS), None)
     if key and isinstance(plain[key], dict) and all(map(is_object, plain[key].values())):
         return (
@@ -441,7 +454,7 @@ def other_keys(plain: Plain, unknown: Collection[str], name: str) -> str:
         conversion = command(_response("answer"), name)
         return f"If answer is what the model wrote, and {truths[0]} the right one, {conversion}."
     if foreign_boxes.has_boxes(plain):
-        return of_boxes(name)
+        return of_boxes(name, plain)
     if INDICES.issuperset(unknown):
         return f"Without the numbers of rows: {command(_without(unknown), name)}."
     own_keys = [key for key in OWN_KEYS if key in plain]

@@ -167,6 +167,13 @@ def _box(plain: object, row: Row, query: Query) -> Box:
 
 def _points(row: Row, query: Query) -> Answer:
     numbers = [_numbers(item, 2, "point", row) for item in _value_list(row)]
+    if (-1, -1) in numbers:
+        raise ParseError(
+            "point",
+            expected="a point in the image",
+            found="[-1, -1], which stands for none in some files",
+            fix='Leave it out: "points": [] says that there is none.',
+        )
     coordinates = row.written.coordinates
     return Answer(points=tuple(Point(*in_pixels(xy, coordinates, query.size)) for xy in numbers))
 
@@ -200,7 +207,7 @@ def _numbers(plain: object, length: int, what: str, row: Row) -> tuple[float, ..
             ]
             raise ParseError(f"{error}. {'. '.join(conversions)}") from error
         if foreign_boxes.has_boxes(plain):
-            raise ParseError(f"{error}. {of_boxes(row.file)}") from error
+            raise ParseError(f"{error}. {of_boxes(row.file, plain)}") from error
         raise
 
 

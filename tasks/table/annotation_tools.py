@@ -279,10 +279,21 @@ def _of_layers(path: Path) -> Iterator[Region]:
     """Yield the visible pixels of each label of a file."""
     plain = json.loads(path.read_text(encoding="utf-8"))
     width, height = (plain.get(f"img{side}", plain.get(side.lower())) for side in SIDES)
-    size = int(width), int(height)
+    if type(width) is not int or type(height) is not int:
+        found = f"{width!r} and {height!r}"
+        raise DataError(f"file {path}", expected="numbers in imgWidth and imgHeight", found=found)
+    size = width, height
     image = f"{path.stem}.jpg"
     if path.stem.endswith(OF_CITYSCAPES):
         image = f"{path.stem.removesuffix(OF_CITYSCAPES)}_leftImg8bit.png"
+    for number, entry in enumerate(plain["objects"]):
+        corners = entry.get("polygon")
+        if "label" not in entry or not isinstance(corners, list) or len(corners) < 3:
+            raise DataError(
+                f"{path}, object {number}",
+                expected="a label, and a polygon of at least 3 corners",
+                found=str(entry)[:80],
+            )
     labels = list(dict.fromkeys(entry["label"] for entry in plain["objects"]))
     canvas = Image.new("I", size)
     for entry in plain["objects"]:

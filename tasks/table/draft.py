@@ -200,6 +200,8 @@ def _doubt_points(description: Draft, records: Sequence[Record]) -> None:
     for name in (name for name in columns_of(records) if "point" in name.lower() and name != field):
         if any(map(are_points, values_of(records, name))):
             doubt = f"{name} alone are not scored: are boxes or masks around them, or their number?"
+            if re.search(r"-1(?:\.0*)?\W+-1\b", str(values_of(records, name))):
+                doubt += " Points of -1 and -1 stand for none, and do not count"
             if not field:
                 description.doubts["answer.form"] = doubt
             description.doubts.setdefault("answer.form", doubt)
@@ -238,7 +240,7 @@ def _refuse_panoptic(table: Path) -> None:
 def _refuse_first_line(table: Path) -> None:
     """Raise DataError for JSON lines below one that is not a record: names of lists, or others."""
     plain = []
-    with suppress(ValueError):  # said where the lines are read
+    with suppress(ValueError, FileNotFoundError):  # said where the lines are read
         plain = [json.loads(line) for _, _, line in islice(lines_of(table, MAX_LINE), 2)]
     kind = type(plain[0]) if len(plain) == 2 and type(plain[0]) is type(plain[1]) else None
     fix = f"`tail -n +2 {quote(table.name)} > {new_name(table.name, '.jsonl')}` leaves it out."

@@ -176,6 +176,13 @@ def _doubt_regions(
     }
     if len({what[:2] for what in asked}) < len(asked):
         doubt = "records of one image ask the same: put all right regions of a question into one"
+        is_box = all(
+            isinstance(cell, list) and len(cell) == 4 for cell in values_of(records, field)
+        )
+        is_box &= truth.form == "boxes" and "text" in description.question
+        same = [str(description.question["text"]), image]
+        if is_box and (command := several_answers(description.table, records, field, same)):
+            doubt = f"records of one image ask the same: {command}"
         description.doubt("answer.field", doubt)
     if truth.form == "mask" and truth.keys["written"] == "image":
         _draft_mask_images(description, answered)

@@ -173,7 +173,7 @@ class Values:
             return None
         values = list(map(only_window, self.values))
         keys: dict[str, object] = {"written": "seconds"}
-        doubt = "seconds, or milliseconds? Numbers of frames are not read"
+        doubt = "seconds, or milliseconds? Numbers of frames or of segments are not read"
         if all(is_row(value, 2) for value in values):
             if all(max(row) <= 1 for value in values for row in rows_of(value)):
                 doubt = "all end within 1 s: parts of the video? Multiply those by its length"
@@ -187,7 +187,7 @@ class Values:
             several = "some have several windows, and an interval is one"
             if any(start == end for value in values for start, end in rows_of(value)):
                 several += "; some end where they begin: are they numbers of pieces? Write seconds"
-            return Truth("interval", keys, {"form": several})
+            return Truth("interval", keys, {"form": several, "written": doubt})
         if not all(isinstance(value, (str, list)) and clock_span(value) for value in values):
             return None
         are_clocks = all(":" in str(value) for value in values)

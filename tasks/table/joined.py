@@ -137,7 +137,8 @@ def merged(path: str, answer: str, *same: str) -> Iterator[Record]:
     others = [n for n in columns_of(rows) if n != answer and not OF_PERSON.fullmatch(n)]
     for group in _grouped(rows, [*same, *others]).values():
         cells = [row[answer] for row in group if not is_empty(row.get(answer))]
-        yield _common(group) | {answer: [*dict.fromkeys(chain(*map(right_texts, cells)))]}
+        parts = {json.dumps(part): part for part in chain(*map(right_texts, cells))}
+        yield _common(group) | {answer: [*parts.values()]}
 
 
 def _by_id(path: Path) -> list[Record]:

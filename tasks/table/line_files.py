@@ -88,10 +88,11 @@ def locations(path: str, field: str) -> Iterator[Record]:
         for pair in re.findall(form, text):
             name, words = pair if is_florence else reversed(pair)
             numbers = [int(number) for number in re.findall(r"\d+", words)]
-            for place in range(0, len(numbers), 4):
-                a, b, c, d = (n / (1000 if is_florence else 1024) for n in numbers[place:][:4])
-                box = Box(a, b, c, d) if is_florence else Box(b, a, d, c)
-                regions.append(Region("", name.strip(), box))
+            if len(numbers) != 4:  # eight may be two boxes or a polygon
+                raise DataError(where, expected="4 location words a box", found=words[:80])
+            a, b, c, d = (number / (1000 if is_florence else 1024) for number in numbers)
+            box = Box(a, b, c, d) if is_florence else Box(b, a, d, c)
+            regions.append(Region("", name.strip(), box))
         others = {key: cell for key, cell in row.items() if key != field}
         for record in records_of(regions, "XYXY_REL"):
             yield {**others, **{key: cell for key, cell in record.items() if key != "image"}}

@@ -72,8 +72,9 @@ VOC = Tool(
 XML = Tool(
     "boxes in XML of another form",
     "xml_files.boxes",
-    "makes lines of boxes in pixels as they are, by name, with the values of the elements around; "
-    "`images` in its description is a pattern of these, such as {index:03}.jpg",
+    "makes lines of boxes in pixels as they are, or in fractions where all are at most 1, by name, "
+    "with the values of the elements around; `images` in its description is a pattern of these, "
+    "such as {index:03}.jpg",
     "*.xml",
 )
 VIA2 = Tool("regions of VIA 2", "annotation_tools.via2", BOXES_OR_MASKS)

@@ -80,6 +80,14 @@ def plain_answer(value: object, field: AnswerField, where: str) -> tuple[Answer,
         case "interval":
             window = only_window(value)
             span = clock_span(window)
+            if isinstance(window, list) and any(isinstance(part, list) for part in window):
+                raise DataError(
+                    where,
+                    expected="one window, [start, end]",
+                    found=repr(value)[:60],
+                    fix="Write the window that is right in each record, in seconds, or leave out "
+                    "the records with several.",
+                )
             if span and field.written == "milliseconds" and STATES_SECONDS.search(str(window)):
                 raise DataError(
                     where,

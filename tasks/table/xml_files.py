@@ -1,9 +1,10 @@
 """Records of boxes in XML of any form: elements with the four sides of a box, of an image or below.
 
 The command that a refusal prints calls `boxes` with the paths of files. A side is an attribute or a
-child of the element, which may share a prefix (`box_xmin`), as in Manga109, HRSC2016 and UA-DETRAC.
+child of the element, which may share a prefix (`box_xmin`), as in Manga109 and HRSC2016.
 """
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -22,29 +23,49 @@ SAME = {"x1": "xmin", "y1": "ymin", "x2": "xmax", "y2": "ymax", "left": "x", "to
 PREFIX = re.compile(r"^(?:b?n?d?box_?)(?=.)")
 NAMES = ("name", "label", "class", "category", "class_id", "label_id", "category_id")
 """Names of the class of an object, the best first; without one it is the text or the element."""
+OBJECT = re.compile("object|obj|item|target|instance", re.IGNORECASE)
+"""Elements around a box that may name it."""
+BOX = re.compile("(?:bnd|bounding_?|b)?box|rect(?:angle)?|region|roi|coordinates", re.IGNORECASE)
+"""Elements that are not named by what the box shows."""
+IMAGE = re.compile("image|img|picture|canvas|size", re.IGNORECASE)
+"""Elements whose x, y, width and height are not those of an object."""
+ANGLES = ("angle", "ang", "rotation", "theta")
+IGNORED = re.compile("ignore|dont_?care", re.IGNORECASE)
 
 
 def boxes(paths: Iterable[str]) -> Iterator[Record]:
     """Yield a record for each name in each image, with the values of the elements around its boxes.
 
+    Sides that are all at most 1 are fractions of the image.
+
     Raises:
-        DataError: a side is not a number, or a file has no box.
+        DataError: a side is not a finite number, a box is turned, has no name or does not count,
+            or a file has no box or boxes of two forms.
     """
     for path in map(Path, paths):
         groups: dict[tuple[object, ...], Record] = {}
-        for around, entry in _entries(ElementTree.parse(path).getroot(), {}):
+        modes, largest = set[str](), 0.0
+        for around, parent, entry in _entries(_root(path), {}):
             values = _values(entry)
-            mode, sides = _box(values) or ("", [])
+            mode, sides = _box(entry) or ("", [])
             if not mode:
                 continue
             where = f"{path}, <{entry.tag}>"
-            try:
-                box = [float(side) for side in sides]
-            except ValueError as error:
-                raise DataError(where, expected="4 numbers", found=str(sides)) from error
+            box = [_number(side) for side in sides]
+            if not all(map(math.isfinite, box)):
+                raise DataError(where, expected="4 numbers", found=str(sides))
             lower = {key.lower(): text for key, text in values.items()}
-            text = next((lower[name] for name in NAMES if lower.get(name)), "")
-            text = text or (entry.text or "").strip() or entry.tag
+            angles = [lower[key] for key in ANGLES if _number(lower.get(key, "0"))]
+            if angles or IGNORED.search(f"{parent.tag} {entry.tag}"):
+                found = f"an angle of {angles[0]}" if angles else f"<{parent.tag}>"
+                raise DataError(where, expected="an upright box that counts", found=found)
+            text = _name(values) or (entry.text or "").strip()
+            text = text or (_name(_values(parent)) if OBJECT.fullmatch(parent.tag) else "")
+            if not text and (BOX.fullmatch(entry.tag) or OBJECT.fullmatch(entry.tag)):
+                raise DataError(where, expected=f"a name: {', '.join(NAMES)}", found="none")
+            text = text or entry.tag
+            modes.add(mode)
+            largest = max(largest, *map(abs, box))
             about: Record = {"file": path.stem, **around, "question": text, "element": entry.tag}
             record = groups.setdefault(
                 tuple(about.values()), about | {"boxes": [], "bbox_mode": mode}
@@ -52,16 +73,44 @@ def boxes(paths: Iterable[str]) -> Iterator[Record]:
             record["boxes"] = [*_listed(record["boxes"]), box]
         if not groups:
             raise DataError(f"file {path}", expected="an element with a box", found="none")
-        yield from groups.values()
+        if len(modes) > 1:
+            raise DataError(f"file {path}", expected="boxes of one form", found="corners and sizes")
+        for record in groups.values():
+            unit = "REL" if largest <= 1 else "ABS"
+            yield record | {"bbox_mode": str(record["bbox_mode"]).replace("ABS", unit)}
 
 
 def has_boxes(path: Path) -> bool:
     """Return True if a file is XML in which an element has a box."""
     try:
-        root = ElementTree.parse(path).getroot()
+        root = _root(path)
     except (ElementTree.ParseError, ValueError):
         return False
-    return any(_box(_values(entry)) for entry in root.iter())
+    return any(map(_box, root.iter()))
+
+
+def _root(path: Path) -> ElementTree.Element:
+    """Return the root of a file, in which no name has a namespace."""
+    root = ElementTree.parse(path).getroot()
+    for entry in root.iter():
+        entry.tag = str(entry.tag).rpartition("}")[2]
+        for key in [key for key in entry.attrib if "}" in key]:
+            entry.attrib[key.rpartition("}")[2]] = entry.attrib.pop(key)
+    return root
+
+
+def _number(text: str) -> float:
+    """Return the number of a text; NaN of another."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _name(values: Mapping[str, str]) -> str:
+    """Return the name of an object among its values; "" without one."""
+    lower = {key.lower(): text for key, text in values.items()}
+    return next((lower[name] for name in NAMES if lower.get(name)), "")
 
 
 def _listed(value: object) -> list[object]:
@@ -70,12 +119,12 @@ def _listed(value: object) -> list[object]:
 
 def _entries(
     entry: ElementTree.Element, around: Record
-) -> Iterator[tuple[Record, ElementTree.Element]]:
-    """Yield (values of the elements around, element) of all elements below one."""
+) -> Iterator[tuple[Record, ElementTree.Element, ElementTree.Element]]:
+    """Yield (values of the elements around, parent, element) of all elements below one."""
     own = {key: _plain(text) for key, text in _values(entry).items() if text}
     below = around | {f"{entry.tag}_{key}" if key in around else key: own[key] for key in own}
     for child in entry:
-        yield below, child
+        yield below, entry, child
         yield from _entries(child, below)
 
 
@@ -92,9 +141,11 @@ def _values(entry: ElementTree.Element) -> dict[str, str]:
     return {**entry.attrib, **once}
 
 
-def _box(values: Mapping[str, str]) -> tuple[str, list[str]] | None:
+def _box(entry: ElementTree.Element) -> tuple[str, list[str]] | None:
     """Return (what the sides hold, their texts) of an element; None without a box."""
-    names = {PREFIX.sub("", key.lower()): text for key, text in values.items()}
+    if IMAGE.fullmatch(entry.tag):
+        return None
+    names = {PREFIX.sub("", key.lower()): text for key, text in _values(entry).items()}
     named = {SAME.get(name, name): text for name, text in names.items()}
     for mode, sides in SIDES.items():
         if all(side in named for side in sides):

@@ -34,6 +34,7 @@ LISTED = re.compile(
 """A class in a list of data.yaml, up to the comma or the end of the list."""
 KEYPOINTS = re.compile(r"^kpt_shape\s*:\s*\[\s*(\d+)\s*,\s*(\d+)\s*\]", re.MULTILINE)
 """The line of data.yaml that says that labels of poses have keypoints after the box."""
+YAML = (".yaml", ".yml")
 IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
 
 
@@ -43,7 +44,8 @@ def yolo(paths: Sequence[str]) -> Iterator[Record]:
     Args:
         paths: The file of the names, classes.txt or data.yaml, and the label files. Images lie
             beside these, or in `images` where these are in `labels`; otherwise they are .jpg.
-            Keypoints that data.yaml states (`kpt_shape`) are left out.
+            Keypoints that data.yaml states (`kpt_shape`) are left out. Without them in a data.yaml,
+            an even number of fractions is a polygon.
 
     Raises:
         DataError: a line is not a class and four fractions, a class has no name, or two label files
@@ -52,11 +54,14 @@ def yolo(paths: Sequence[str]) -> Iterator[Record]:
     names = class_names(Path(paths[0]))
     shape = KEYPOINTS.search(Path(paths[0]).read_text(encoding="utf-8-sig"))
     n_keypoints = int(shape[1]) * int(shape[2]) if shape else 0
+    may_be_polygons = shape is None and Path(paths[0]).suffix.lower() in YAML
     labels = [Path(path) for path in paths[1:] if path != paths[0]]
     stems = [path.stem for path in labels]
     if repeated := next((stem for stem in stems if stems.count(stem) > 1), None):
         raise DataError(f"labels {repeated}.txt", expected="each name once", found="it twice")
-    regions = [list(_regions(path, names, n_keypoints)) for path in labels]
+    regions = [
+        list(_regions(path, names, n_keypoints, may_be_polygons=may_be_polygons)) for path in labels
+    ]
     yield from records_of((region for listed in regions for region in listed), "XYXY_REL")
     if n_empty := sum(not listed for listed in regions):
         sys.stderr.write(f"{counted(n_empty, 'image')} without an object left out\n")
@@ -69,7 +74,7 @@ def class_names(path: Path) -> list[str]:
         DataError: data.yaml has them in another form.
     """
     text = path.read_text(encoding="utf-8-sig")
-    if path.suffix.lower() not in (".yaml", ".yml"):
+    if path.suffix.lower() not in YAML:
         return text.splitlines()
     after = text[match.end() :].lstrip(" ") if (match := DATASET.search(text)) else ""
     if after.startswith("["):
@@ -109,7 +114,9 @@ def _unquoted(name: str) -> str:
     return name[1:-1] if name.startswith('"') else name
 
 
-def _regions(path: Path, names: Sequence[str], n_keypoints: int) -> Iterator[Region]:
+def _regions(
+    path: Path, names: Sequence[str], n_keypoints: int, *, may_be_polygons: bool
+) -> Iterator[Region]:
     """Yield the boxes of a label file, one a line, before its keypoints, or the polygons."""
     image, size = _image_of(path)
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
@@ -124,8 +131,12 @@ def _regions(path: Path, names: Sequence[str], n_keypoints: int) -> Iterator[Reg
                 expected=f"a class from 0 to {len(names) - 1}, x, y, width and height",
                 found=line.strip()[:60],
             ) from error
-        if size and len(others) % 2 == 0 < len(others) != n_keypoints:
-            corners = [v * side for v, side in zip((x, y, w, h, *others), cycle(size))]
+        values = (x, y, w, h, *others)
+        # Trackers write a confidence and a whole number behind a box.
+        is_track = len(others) == 2 and line.split()[-1].isdecimal()
+        is_polygon = others and len(others) % 2 == 0 and all(0 <= value <= 1 for value in values)
+        if size and may_be_polygons and is_polygon and not is_track:
+            corners = [v * side for v, side in zip(values, cycle(size))]
             yield Region(image, name, corners, size)
             continue
         if others and len(others) != n_keypoints:
@@ -136,7 +147,8 @@ def _regions(path: Path, names: Sequence[str], n_keypoints: int) -> Iterator[Reg
                 found=f"{4 + len(others)} numbers",
                 fix="A fifth number is a model's confidence: such files are predictions. Keypoints "
                 "are left out if data.yaml states them: kpt_shape: [17, 3]. Polygons and turned "
-                "boxes need their images beside the labels.",
+                "boxes need their images beside the labels, and a data.yaml without kpt_shape in "
+                "place of classes.txt: classes.txt does not say that there are no keypoints.",
             )
         yield Region(image, name, Box(x - w / 2, y - h / 2, x + w / 2, y + h / 2))
 

@@ -137,6 +137,12 @@ def test_a_box_without_area_is_refused(harness, counting, box):
     harness.score([{"id": "0", "boxes": [box]}], tasks="counting").says("line 1", "id '0'", "box")
 
 
+@case("a point [-1, -1], as some files write none", "refused; says how none is written", code=3)
+def test_a_point_that_stands_for_none_is_refused(harness, counting):
+    row = {"id": "0", "points": [[3, 4], [-1, -1]]}
+    harness.score([row], tasks="counting").says("line 1", "[-1, -1]")
+
+
 @case("more than 100 000 boxes, or a count beyond a thousand million", "refused", code=3)
 @pytest.mark.parametrize(
     "row",

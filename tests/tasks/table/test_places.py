@@ -107,7 +107,6 @@ def test_places_that_may_be_percent_are_to_be_checked(fields, size, is_open, tmp
         ("POLYGON ((10 10, 100 10, 100 100))", "polygon"),
         ("[ 10.  20. 100. 120.]", "answer"),
         ("<ref>cat</ref><box>[[100, 200, 500, 600]]</box>", "answer"),
-        ("<loc0100><loc0200><loc0500><loc0600> cat", "answer"),
         ("the cat [0.25, 0.125, 0.75, 0.5]", "answer"),
     ],
 )
@@ -115,6 +114,16 @@ def test_places_that_would_be_read_as_texts_are_to_be_checked(written, field, tm
     path = lines(tmp_path, {field: written})
     assert draft(path).answer["form"] == "text"
     assert "answer.form" in draft(path).doubts
+
+
+def test_places_as_words_of_a_model_have_a_command(tmp_path):
+    path = lines(tmp_path, {"answer": "<loc0256><loc0128><loc0512><loc0768> cat"})
+    with pytest.raises(DataError, match="makes lines of boxes") as error:
+        draft(path)
+    typed = re.search("`(.*?)`", str(error.value))[1]
+    subprocess.run(typed, shell=True, cwd=tmp_path, check=True)
+    new_table = (tmp_path / "NEW").rename(tmp_path / "new.jsonl")
+    assert read(new_table) == [Answer(boxes=(Box(80, 120, 480, 240),))]
 
 
 def test_a_mask_of_several_objects_is_to_be_checked(tmp_path):
