@@ -268,7 +268,7 @@ def test_long_responses_are_read_in_two_seconds():
         ("How many cars are parked?", "2 cars are moving.", None),
         ("How many people leave the room?", "3 people enter the room.", None),
         ("How many unripe bananas are there?", "2 bananas are ripe.", None),
-        ("How many people are not wearing hats?", "3 people are not wearing hats.", 3),
+        ("How many people are not wearing hats?", "There are 3 people not wearing hats.", 3),
         ("How many people are not wearing hats?", "There are 3 people.", 3),
         ("How many workers are without a helmet?", "There are two workers without helmets.", 2),
         ("How many lights are on?", "4 lights are on.", 4),
