@@ -35,21 +35,21 @@ def export(arguments: Namespace) -> int:
     )
     requested = specs(arguments.tasks, "--tasks") if arguments.tasks else None
     names = sorted(plugins.installed_plugins("tasks"))
-    content_of_path: dict[str, str] = {}
+    spec_of_package: dict[str, str] = {}
     left_out: dict[str, str] = {}
     for spec in requested or map(Spec, names):
         try:
-            content_of_path[_write(arguments, str(spec))] = str(spec)
+            spec_of_package[_write(arguments, str(spec))] = str(spec)
         except HarnessError as error:
             if requested is not None:
                 raise
             left_out[str(spec)] = str(error)
-    if not content_of_path:
+    if not spec_of_package:
         raise DataError(f"--data {arguments.data}", expected="a benchmark", found="none")
-    first, *others = content_of_path
+    first, *others = spec_of_package
     tell(
         arguments,
-        {"out": str(arguments.out), "packages": content_of_path, "left_out": left_out},
+        {"out": str(arguments.out), "packages": spec_of_package, "left_out": left_out},
         *(printable(f"{name}: left out, {why}") for name, why in left_out.items()),
         f"pip install -e {quote(str(arguments.out / first))}",
         f"vf-eval {first.replace('_', '-')} -m served --client.base-url http://127.0.0.1:8001/v1 "
@@ -95,10 +95,12 @@ def _write(arguments: Namespace, spec: str) -> str:
 def package_name(spec: str) -> str:
     """Return the module name of a SPEC's package; two SPECs never share one.
 
-    `reason_seg(split=train)` becomes `harness_reason_seg_split_train`. A SPEC with other signs or
-    capitals, which the name loses, gets a digest at the end.
+    `reason_seg(split=train)` becomes `harness_reason_seg_split_train`. A SPEC with other signs,
+    capitals or a `_` in its settings, which the name loses, gets a digest at the end.
     """
     plain = "harness_" + re.sub(r"\W+", "_", spec).strip("_").lower()
-    if re.fullmatch(r"[a-z0-9]+([_(,=][a-z0-9]+)*\)?", spec):
+    if re.fullmatch(
+        r"[a-z0-9]+(_[a-z0-9]+)*(\([a-z0-9]+=[a-z0-9]+(,[a-z0-9]+=[a-z0-9]+)*\))?", spec
+    ):
         return plain
     return f"{plain[:60]}_{sha256(spec.encode()).hexdigest()[:8]}"
