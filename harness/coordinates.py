@@ -44,8 +44,8 @@ def in_pixels(
     (320.0, 120.0, 640.0, 360.0)
 
     Args:
-        numbers: x and y, once or twice, as `coordinates` has them.
-        coordinates: Their meaning; "pixels" are those of the image itself.
+        numbers: A point (two numbers) or a box (four), in the order and unit of `coordinates`.
+        coordinates: Their meaning; "pixels" are taken as those of an image of `size`.
         size: The image's (width, height).
     """
     pairs = list(zip(numbers[::2], numbers[1::2], strict=True))

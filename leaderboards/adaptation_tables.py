@@ -79,6 +79,7 @@ def _by_setting(report: Report, setting: str, get: Get) -> dict[str, list[Points
     groups: dict[str, list[Variant]] = {}
     for variant in report.variants:
         if setting in variant.settings:
+            # `budget` is a text with the numbers of updates and rollouts, so it differs, too.
             other_settings = {
                 name: value
                 for name, value in variant.settings.items()

@@ -37,7 +37,8 @@ class Parts(TypedDict):
 class Composition:
     """Parts of an adapter: the network behind a backend, and the perception after it.
 
-    An adapter takes these by `harness.options.with_options` and adds its prompt and grammar.
+    An adapter takes these by `harness.options.with_options` and adds its prompt and grammar. A
+    checkpoint records the `Carried` options that it was trained with.
     """
 
     checkpoint: str | None = None
@@ -70,7 +71,8 @@ class Composition:
         Args:
             coordinates: Meaning of the numbers in the method's grammar; None: the network's own.
             method: Name of the plugin whose `paper.toml` states the paper's parts.
-            where: Settings of the method on which the paper's parts depend.
+            where: Settings of the method on which the paper's segmenter depends; no paper's
+                propagator depends on any.
         """
         return Parts(
             chat=self.chat(self.backend, coordinates),

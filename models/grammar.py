@@ -183,7 +183,7 @@ def take_apart(response: str) -> ResponseParts:
     """
     parts = parts_of(response)
     frame, text = split_frame(parts.after)
-    if frame is None:
+    if frame is None:  # it may stand before a thought; the latest counts
         earlier_frames = (split_frame(turn)[0] for turn in reversed(parts.before))
         frame = next((number for number in earlier_frames if number is not None), None)
     return ResponseParts(frame, split_thought(response)[0], text)

@@ -132,7 +132,8 @@ class PromptedModel(PromptedReader):
         ]
 
     def _goes_on(self, queries: Sequence[Query]) -> bool:
-        return False  # its conversations are short, and large batches are faster
+        """Return False: conversations have two turns at most, and large batches are faster."""
+        return False
 
     @property
     def _parts(self) -> tuple[Chat | Segmenter | Propagator, ...]:
@@ -153,7 +154,10 @@ class PromptedModel(PromptedReader):
         return ChatResult.from_calls(query, requests, responses)
 
     def _retry_requests(self, query: Query, requests: Sequence[ChatRequest]) -> list[RetryRequest]:
-        """Return each form's request with what a second one needs."""
+        """Return, for each form, the request with what judging its response and asking again need.
+
+        This is the test whether the response can be read, and the frames of which it must name one.
+        """
         return [
             RetryRequest(
                 request,

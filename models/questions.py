@@ -136,7 +136,7 @@ def answer_part(response: str, *, aid: str = "", which: Which = "first") -> str:
     thought, text = split_thought(response)
     if thought and not text.strip():
         raise ParseError("response", expected="an answer", found="only reasoning")
-    if which == "last":  # the first answer comes before any turn that a network makes up
+    if which == "last":  # it could be of a turn that the network made up after its own
         text = own_turn(text)
     answer = tag_text(text, "answer", which=which)
     if answer is not None:

@@ -120,7 +120,9 @@ def lacking_parts(spec: Spec, forms: frozenset[AnswerForm]) -> dict[str, str]:
     arguments = _with_defaults(spec)
     lacking = {}
     for name, forms_that_need_it in FORMS_OF_PART.items():
-        is_given = not _is_unset(arguments, name) or arguments.get("sam2")
+        # `sam2=WEIGHTS` of VisionReasoner and Seg-Zero is short for a segmenter.
+        is_short = name == "segmenter" and bool(arguments.get("sam2"))
+        is_given = is_short or not _is_unset(arguments, name)
         if is_given or not forms & forms_that_need_it:
             continue
         part = (

@@ -114,6 +114,7 @@ def evaluate_pairs(
         decider = against(arguments, requested[0][2], pairs=n_pairs)
         if decider is not None:
             stops = arguments.until_decided
+            # Called in any case: the decider takes in the units of each call.
             options = replace(options, until=lambda done: decider(done) and stops)
         pairs = _Pairs(arguments, options, judge, decider, overlaps, progress, launch)
         number = 0
@@ -252,7 +253,7 @@ class _Pairs:
 def _without_weights(arguments: Namespace, spec: Spec, task: Task) -> str:
     """Return the typed command with classical parts in place of those that the model lacks.
 
-    Empty if the model itself lacks none for this task (a model within it may).
+    Empty if the model itself lacks none for this task: then a model in its arguments lacks one.
     """
     lacking = lacking_parts(spec, frozenset(task.forms))
     if not lacking:

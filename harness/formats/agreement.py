@@ -143,7 +143,7 @@ class Agreement:
             return None
         scales = fitted(answered[:MOST]) if kind.has_coordinates else ()
         finding = _likely(answered[:MOST], kind, (*readings, *scales))
-        return finding or likeliest_order(first, kind, self.ids, _biased(answered, kind))
+        return finding or likeliest_order(first, kind, self.ids, _least_mean(answered, kind))
 
 
 def _by_type(
@@ -190,9 +190,11 @@ def _likely(
         tried.append((kind.paired(converted), reading, converted))
     tried.sort(key=lambda trial: trial[1].margin - trial[0].mean())
     can_be_moved = kind.has_coordinates or kind is KINDS["interval"]
-    biased = _biased(pairs, kind) if can_be_moved else 0
+    least_mean = _least_mean(pairs, kind) if can_be_moved else 0
     for after, likely, converted in tried[:TRIED]:
-        needed = biased - MARGIN - SAME if likely.is_shift else biased
+        # A reading that is a shift itself cannot exceed the fitted shift by `MARGIN`; it has to
+        # equal it, but for what fitting gains.
+        needed = least_mean - MARGIN - SAME if likely.is_shift else least_mean
         if after.mean() >= needed and _is_evidence(
             before, after, converted, kind, chance, likely.share, level
         ):
@@ -201,11 +203,11 @@ def _likely(
     return None
 
 
-def _biased(pairs: Sequence[Pair], kind: Kind) -> float:
-    """Return the mean agreement that a reading has to reach, for a shift or factor not to suffice.
+def _least_mean(pairs: Sequence[Pair], kind: Kind) -> float:
+    """Return the mean agreement that a reading has to reach to explain more than a constant error.
 
-    It is `MARGIN` above that of the answers without their constant shift or factor, which may be a
-    poor model's error. Masks have no such limit.
+    It is `MARGIN` above that of the answers from which their median shift or factor was removed,
+    because such an error may be a poor model's own. It is 0 for masks.
     """
     if kind is KINDS["masks"]:
         return 0.0

@@ -1,7 +1,8 @@
 """Decide whether a file's hits in another reading are more than chance: thresholds, and the test.
 
-A hit is an answer that agrees with the ground truth to `HALF` or more. `agreement`, `orders` and
-`frames` use these numbers, and report a `Finding`.
+A *reading* is another meaning of all of a file's answers, such as boxes in a resized image. A *hit*
+is an answer that agrees with the ground truth to `HALF` or more. `agreement`, `orders` and `frames`
+use these numbers, and report a `Finding`.
 """
 
 from math import exp, lgamma, log, log1p
@@ -21,8 +22,8 @@ without a hit do not show that chance never hits."""
 HALF = 0.5
 """Agreement from which an answer is a hit; share of hits from which a file is right as read."""
 MARGIN = 0.25
-"""Mean agreement by which a reading must exceed answers as read, and answers without their constant
-error."""
+"""Mean agreement by which a reading must exceed the answers as they are read, and also the answers
+from which a constant error was removed: the median shift or factor between them and the truth."""
 TRIED = 5
 """Number of readings that are tested; those with the best agreement."""
 

@@ -21,8 +21,8 @@ from harness.layout import field, read_json
 from harness.responses import refuse_duplicate_keys
 
 SAMPLES = "samples/"
-MAX_LOG = 2**28  # bytes of all samples of a log, unpacked, and EXPANSION times its own besides
-EXPANSION = 50
+MAX_LOG, EXPANSION = 2**28, 50
+"""Limit of the bytes of a log's samples, unpacked: `MAX_LOG` plus `EXPANSION` times the log."""
 ZSTANDARD = 93
 """Number of the compression method in newer logs, which `zipfile` lacks before Python 3.14."""
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -67,10 +67,10 @@ def inspect(path: Path) -> Iterator[Entry]:
 
 
 def responses_of(messages: object, output: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the assistant's last messages without another role's between, if they are complete.
+    """Return the texts of the messages that the assistant wrote after all other roles, in order.
 
-    The last one must be the first choice of the output; other choices are alternatives to it. If it
-    is not, the log has shortened its messages, and the first choice alone is returned.
+    The last one has to equal the first choice of the output; other choices are alternatives to it.
+    If it does not, the log has shortened its messages, and the first choice alone is returned.
     """
     choices = output.get("choices")
     if not isinstance(choices, list) or not choices:

@@ -49,7 +49,7 @@ def contents_of(path: Path) -> Iterator[tuple[Kind, str, Mapping[str, Content]]]
         files = dict(_files_below(folder))
         check_weights(files.values())
         if (folder / INDEX).is_file():
-            weights(folder)
+            weights(folder)  # raises if a file that the index names is missing
         yield "model", "checkpoint", {name: _without_paths(file) for name, file in files.items()}
         return
     files = dict(_files_below(path))

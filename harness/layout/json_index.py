@@ -74,7 +74,8 @@ class JsonIndex(Mapping[str, Any]):
         raise KeyError(key)
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and self.get(key, self) is not self  # self: no value is it
+        # `self` is a default that no entry equals, as None may be an entry's value.
+        return isinstance(key, str) and self.get(key, self) is not self
 
     def __iter__(self) -> Iterator[str]:
         if self.by:
@@ -159,7 +160,8 @@ class JsonIndex(Mapping[str, Any]):
                 keys_of_digest, last_digest = set(), int(places.digests[row])
             number = int(places.order[row])
             span = ByteSpan(int(places.starts[row]), int(places.ends[row]))
-            key, _ = self._pair(self._entry("", number, span))
+            entry = self._entry("", number, span)  # the index does not keep keys
+            key, _ = self._pair(entry)
             if key in keys_of_digest:
                 raise self._duplicate_error(key, number)
             keys_of_digest.add(key)

@@ -88,7 +88,8 @@ def grec_f1(ground_truth: BoxRows, predicted: BoxRows) -> float:
     >>> grec_f1([], []), grec_f1([], [(0, 0, 4, 4)]), grec_f1([(0, 0, 4, 4)], [])
     (1.0, 0.0, 0.0)
     """
-    quality = generalised_box_iou(predicted, ground_truth)
+    # Predicted × true, as in the official code: the order decides which of equal pairs is matched.
+    quality = generalised_box_iou(ground_truth, predicted).T
     n_predicted, n_true = quality.shape
     if n_true == 0:
         return float(n_predicted == 0)

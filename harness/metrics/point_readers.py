@@ -116,8 +116,8 @@ def _pixels(corners: Sequence[int], clip: tuple[int, int] | None, limit: int) ->
 def attribute_points(response: str, width: int, height: int) -> Points:
     """Return every `x1="…" y1="…"`, in hundredths of the sides, as Molmo writes points.
 
-    Equal to `xml2pts` of RoboRefer if the numbers after x and y are the same; `extract_points` of
-    pointarena's model_evaluator.py (dcd82f2) reads the same without these numbers.
+    Equal to `xml2pts` of RoboRefer if the indices agree (`x1` with `y1`); `extract_points` of
+    pointarena's model_evaluator.py (dcd82f2) ignores the indices, as this function does.
 
     >>> attribute_points('<point x="50" y="25.0">a cup</point>', 40, 40)
     [Point(x=20.0, y=10.0)]

@@ -2,7 +2,8 @@
 
 Merges are learned from the methods' own prompts, so that prompts have about as many tokens as with
 the published vocabulary. The special tokens are the published ones (`standins.toml`), in their
-order, after the vocabulary. `networks` calls `write`.
+order: after the vocabulary (`byte_level`, `qwen2`) or before it (`of_class`). `networks` calls
+`write`.
 """
 
 import json
@@ -240,8 +241,9 @@ def write(folder: Path, settings: Mapping[str, Any]) -> Mapping[str, int]:
 
     Args:
         folder: Folder of the checkpoint.
-        settings: The family's table `tokenizer`: `kind`, `special`, `plain`, and the `config` that
-            goes into `tokenizer_config.json`.
+        settings: The family's table `tokenizer`: `kind`, a key of `WRITERS`; the tokens `special`,
+            and in some families `plain` and `ranges`; `first` (`byte_level`); `class` and `words`
+            (`of_class`); `config`, which goes into `tokenizer_config.json` or to the class.
     """
     ensure_torchvision()
     WRITERS[settings["kind"]](folder, settings)

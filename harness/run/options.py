@@ -18,8 +18,8 @@ class Progress(Protocol):
     def advance(self, samples: int, failed: int, headline: float | None) -> None:
         """Count newly finished samples.
 
-        `failed` is the number of samples of the run that have no answer so far, counted as its
-        results do; `headline` the running score.
+        `failed` is the number of the run's samples without an answer so far, by the rule by which
+        its results count failures; `headline` is the running score.
         """
         return
 
@@ -53,6 +53,7 @@ class Options:
     """Settings of a run. Only `subset`, `seed` and `batch_size` can change a prediction."""
 
     subset: str | None = None
+    """Samples to predict: `first<N>`, `seed<S>-<N>`, or a file of ids; None: all."""
     name: str | None = None
     """Name of the model in records and on boards; None: its own name."""
     seed: int = 0

@@ -56,10 +56,11 @@ class Draw:
     """Random number from 0 to 1: the start of systematic samples."""
 
     def pilot(self, count: int) -> list[Piece]:
-        """Return pieces with at least `count` samples: the longest, then a sample of all others.
+        """Return pieces with about `count` samples: the longest, then a sample of all others.
 
-        The longest is first, because no later sample needs more memory; as a warm-up, its seconds
-        do not count.
+        There are fewer samples if the plan has fewer, or if some of its batches are smaller than
+        the largest, and more if `MIN_BATCHES` batches have more. The longest is first, because no
+        later sample needs more memory; as a warm-up, its seconds do not count.
         """
         size = 1 if self.by_sample else max(len(piece.batch.queries) for piece in self.pieces)
         number = math.ceil(count / size)

@@ -37,10 +37,14 @@ _TIMES: Mapping[str, float] = {
 }
 """Sizes of units, in metres (above) and in seconds, by the pattern of their names."""
 _ENDS = r"(?![^\W_]|\s?/\s?\w|[²³^]|\s(?:per|squared|cubed|by)\b)"
+"""End of a unit's name: not that of "m" in "map", "m/s", "m²", "m per second" or "m squared"."""
 _SQUARED = re.compile(r"\s?(?:²|\^\s?\{?2\}?|2(?!\d))|\s(?:squared)\b")
+"""What makes a length before it an area: "²", "^2", "2", " squared"."""
 _SQUARE = r"(?:square|sq\.?)[\s-]?"
 _ASKS = re.compile(r"\b(?:in(?:to)?|how many)\s(?!\d)", re.IGNORECASE)
+"""Words of a question before the unit that it asks for ("in ", "how many "); not "in 3 s"."""
 _IN = re.compile(r"\bin(?:to)?\s(?![a-z]{1,2}\s)", re.IGNORECASE)
+"""The same before units of `_NOT_CONVERTED`: "in bar"; not "in a bar"."""
 _GIVEN = re.compile(r"[^.?!\n]{0,60}?\s(?:are|is|were|was)\s{0,3}:?\s{0,3}\d", re.IGNORECASE)
 """Text after a unit whose numbers the question gives: "in meters, the sides are 3"."""
 _SAYS_AGAIN = (
@@ -232,17 +236,18 @@ def without_other_measures(text: str, unit: Unit | re.Pattern[str]) -> str:
     >>> [without_other_measures(text, meter) for text in ("3 paces", "2.4 m/s", "3 m", "3.")]
     ['0/0 paces', '0/0 m/s', '3 m', '3.']
     """
-    of_kind = set[int]()
-    names = unit if isinstance(unit, re.Pattern) else _ALIKE.get(unit.size, _NEVER)
     if isinstance(unit, Unit):
+        names, may_be_money = _ALIKE.get(unit.size, _NEVER), False
         of_kind = {part.start for part in _quantities(text) if part.unit.kind == unit.kind}
+    else:
+        names, may_be_money, of_kind = unit, True, set[int]()
     others: list[tuple[int, int, int]] = []
     is_stated = False
     for number in reversed(list(islice(numerals(text), MOST))):
         attached = _ATTACHED.search(text, number.start, number.end)
         end = attached.start() if attached else number.end
         money = _MONEY.search(text, 0, number.start)
-        is_bare = _BARE.match(text, end) and not (money and names is unit)
+        is_bare = _BARE.match(text, end) and not (money and may_be_money)
         named = _GAP.match(text, end)
         is_named = named and names.match(text, named.end())
         is_of_unit = number.start in of_kind or is_named or (money and names.match(money[0]))

@@ -20,7 +20,8 @@ ASSUMED = "bfloat16"
 """Assumed dtype of a side that does not report its own, such as a server."""
 EXACT = "float32"
 SPREAD = 5.0
-"""Greedy choices may differ up to this many times the measured difference of log-probabilities."""
+"""Ratio of tightened bounds (`Rates.tightened`) to the measured difference of log-probabilities:
+greedy choices may differ by more than it."""
 LEVEL = 0.99
 """Level of the intervals by which a deviation is judged."""
 

@@ -23,8 +23,8 @@ PACKAGE_WORDS: Mapping[str, Sequence[str]] = {
     "trl": [],  # trains only
     "vllm": ["vllm"],
 }
-"""Words by package: a run used the package if its model, task arguments (with the judge) or metrics
-contain one of them, in lower case. Any run may use a package that is not listed."""
+"""Words by package that not every run uses. A run uses it if its model, task arguments (with the
+judge) or metrics contain one of its words, in lower case."""
 IN_WORDS = frozenset({"choice", "number", "text", "interval", "box_3d"})
 """Forms of answer that are asked for with another prompt than places (`PROMPT_TEXT`)."""
 PROMPT_TEXT = "prompt_text"
@@ -56,9 +56,10 @@ def answer_changes(a: Run, b: Run) -> list[str]:
 
 def _model_changes(a: Run, b: Run) -> list[str]:
     """Return the differences between the models of two runs; see `changed`."""
-    sides = [_answerer(run.manifest["model"]) for run in (a, b)]
-    if len({name.partition("/")[0] for name in sides}) > 1:  # `pocket/own`: another prompt
-        return [_line("model", *sides)]
+    names = [_answerer(run.manifest["model"]) for run in (a, b)]
+    # `pocket/own` is `pocket` with another prompt: a difference of settings.
+    if len({name.partition("/")[0] for name in names}) > 1:
+        return [_line("model", *names)]
     return list(_differences(*sent_settings(a, b), ""))
 
 

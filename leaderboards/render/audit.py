@@ -17,7 +17,8 @@ def summary(report: Audit) -> str:
     if best is None or best.comparison is None:
         return "No control without the question's images could be run."
     interval = best.comparison.interval
-    # The difference is the blind number minus the seeing one: for a score, the images' opposite.
+    # The difference is the blind number minus the seeing one. For a score, the images' share is
+    # the negative of it.
     if interval is not None and best.comparison.better == "higher":
         interval = -interval[1], -interval[0]
     span = f" ({formatting.signed_span(interval)})" if interval else ""
@@ -54,6 +55,10 @@ def badge(report: Audit) -> str:
             evidence = f"{max(0.0, report.seeing / report.value):.0%} of it"
         text = f"{report.headline} {formatting.number(report.value)}, {evidence}"
         verdicts = [control.passed for control in report.controls if control.name in BLIND]
-        is_sound = False if False in verdicts else all(verdicts) or None
+        is_sound: bool | None = None  # not decided
+        if False in verdicts:
+            is_sound = False
+        elif all(verdicts):
+            is_sound = True
         colour = COLOURS[is_sound]
     return badges.svg("seeing", text, colour)

@@ -306,9 +306,10 @@ class Server:
 
 
 def _lost_line_ends(path: Path) -> bool:
-    """Return True for several objects without a line end, as `curl -d @FILE` sends, or such a zip.
+    """Return True if an uploaded file has lost its line ends, as `curl -d @FILE` sends it.
 
-    Every zip has zeros; a small one may lack line ends.
+    Several JSON objects without a line end between them have. So has a zip without zeros, which
+    curl drops, too: every zip has zeros, but a small one may have no byte of a line end.
     """
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)

@@ -90,9 +90,9 @@ class LiveSite:
         with self._lock:
             finished = frozenset(path for folder in self.folders for path in _runs_below(folder))
             unfinished = {path for folder in self.folders for path in unfinished_below(folder)}
-            changed: list[str] = []
-            if finished != self._finished:
-                self._finished, changed = finished, ["*"]
+            is_all_changed = finished != self._finished
+            if is_all_changed:
+                self._finished = finished
                 runs = [path for path, _ in sorted(finished)]
                 self._done = build(
                     runs, title=self.title, data_root=self.data_root, names_refused=True
@@ -101,24 +101,24 @@ class LiveSite:
                 self._pairs.clear()
             for path in self._running.keys() - unfinished:
                 del self._running[path]
-                changed = ["*"]
+                is_all_changed = True
             unreadable, self._unreadable = self._unreadable.keys(), {}
             grown = [path for path in sorted(unfinished) if self._refresh_run(path)]
             if self._unreadable.keys() != unreadable:
-                changed = ["*"]
+                is_all_changed = True
             logged = _logged_below(self.folders)
-            if logged != self._logged or changed:
+            has_new_curves = logged != self._logged
+            if has_new_curves or is_all_changed:
                 self._logged = logged
                 self._trainings = trainings(self.folders, self._done)
-                changed = changed or ["index", KEY]
-            if grown or changed:
-                before = [len(table.entries) for table in self.board.tables]
-                self.board = self._with_running()
-                if "*" in changed or before != [len(table.entries) for table in self.board.tables]:
-                    self._tables.clear()
-                    return ["*"]
-                changed = ["index", *({KEY} & set(changed)), *self._keys_of(grown)]
-            return changed
+            if not (grown or has_new_curves or is_all_changed):
+                return []
+            before = [len(table.entries) for table in self.board.tables]
+            self.board = self._with_running()
+            if is_all_changed or before != [len(table.entries) for table in self.board.tables]:
+                self._tables.clear()
+                return ["*"]
+            return ["index", *([KEY] if has_new_curves else []), *self._keys_of(grown)]
 
     def _refresh_run(self, path: Path) -> bool:
         """Read an unfinished run again; return True if it has grown."""

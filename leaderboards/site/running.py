@@ -54,7 +54,7 @@ class Running:
         """Read the journal again, and score complete units; return True if it has grown."""
         before = self.answered
         self.run.journal.refresh()
-        if self.answered == before and self.scores:
+        if self.answered == before and self.scores:  # without scores: this may be the first call
             return False
         for unit in self.units():
             answered_ids = self.run.journal.places

@@ -132,6 +132,7 @@ class PreparedInputs:
             matching = (entry for entry in self._coming if _same_requests(entry[0], requests))
             expected = next(matching, None)
             self._coming = [entry for entry in self._coming if entry is not expected]
+        # `exception()` waits until the tensors are made.
         return None if expected is None or expected[1].exception() else expected[1]
 
 

@@ -89,9 +89,9 @@ def _patch_product(convolution: "nn.Conv3d", patches: "Tensor") -> "Tensor":
 def _replace_linear_products(network: "PreTrainedModel") -> None:
     """Pad the rows of linear layers' inputs, and compute small products in float32.
 
-    In half precision on a CPU, torch compiles a product for every number of rows that it meets: 3
-    ms for a product of 0.1 ms, again for each shape of weights. Prompts and images have as many
-    numbers of rows as there are lengths.
+    In half precision on a CPU, torch compiles code for every new number of rows and shape of
+    weights, which takes 3 ms where the product takes 0.1 ms. Prompts and images have many lengths,
+    and so many numbers of rows.
     """
     from torch import nn
 
@@ -113,6 +113,8 @@ def _fast_linear(layer: "nn.Linear", values: "Tensor") -> "Tensor":
     n_rows = values.numel() // values.shape[-1]
     is_small = n_rows <= MAX_FLOAT32_ROWS and weight.numel() <= MAX_FLOAT32_WEIGHTS
     is_half = values.dtype is weight.dtype and weight.dtype.itemsize == 2 and weight.is_cpu
+    # The cached weights have no gradient. Weights of inference mode have no version, by which
+    # `_state` notices a change.
     if not is_small or not is_half or torch.is_grad_enabled() or weight.is_inference():
         return _linear(values, weight, bias)
     state = _state(weight), None if bias is None else _state(bias)

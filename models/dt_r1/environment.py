@@ -223,7 +223,7 @@ class TwinEpisode:
         _, opening, text = text_of_turn[:position].rpartition(f"<{tag}>")
         if not opening:
             return "", ""
-        return tag.replace(".", "_"), text[:MAX_TEXT]
+        return tag.replace(".", "_"), text[:MAX_TEXT]  # the paper also writes `dt.plan`
 
     def _perceive(self, text: str) -> Turn:
         """Parse a plan, build its twin, and inject the twin or the error."""

@@ -76,6 +76,7 @@ class U2NetP(Node):
     def _salience(self, image: Frame) -> NDArray[np.float32]:
         """Return the network's salience map (INPUT_SIDE × INPUT_SIDE, 0 to 1)."""
         squashed = cv2.resize(image, (INPUT_SIDE, INPUT_SIDE), interpolation=cv2.INTER_AREA)
+        # As in the authors' code, divided by the image's own maximum, not by 255.
         small = np.asarray(squashed, np.float32) / max(float(squashed.max()), 1e-6)
         small = np.asarray((small - np.array(MEAN)) / np.array(STD), np.float32)
         network, output = self.network

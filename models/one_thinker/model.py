@@ -1,7 +1,8 @@
 """The plugin `one_thinker`: one VLM for questions, grounding in time and space, and masks by SAM 2.
 
-It replaces the parts of `PromptedModel` that place-answers need: JSON with OneThinker's keys, times
-in seconds instead of frame numbers, and box tracks that the response states itself.
+It replaces what `PromptedModel` does for answers about places (boxes, tracks and masks): these are
+JSON with OneThinker's keys, with times in seconds instead of frame numbers, and the response itself
+states the boxes of a track.
 """
 
 import json
@@ -107,7 +108,7 @@ class OneThinker(PromptedModel):
         refuse_other_scale(items, canvas)
         refuse_other_meaning(after_thought(response), canvas)
         objects = [_in_image(prompt, canvas) for prompt in prompts]
-        target = objects[0]
+        target = objects[0]  # the only object; of a track, its first box
         outside = sum(map(canvas.count_outside, items))
         parsed = Parsed(form=form, objects=(target,), outside=outside)
         boxes = [parsed_object.box for parsed_object in objects if parsed_object.box is not None]
@@ -124,7 +125,9 @@ class OneThinker(PromptedModel):
         start = min(range(len(media)), key=lambda index: abs(times[index] - prompts[0].time))
         prompt = ObjectPrompt(box=target.box, positive=target.positive, negative=target.negative)
         masks = self.segmenter.segment(media.frame(start), [prompt])
+        # Propagated when the answer is made, and only once.
         tracks = [cache(partial(carried_masks, self.propagator, media, start, masks))]
+        # OneThinker has no words for "no target".
         answer = objects_answer(query, form, [Item(target.box)], tracks, nothing=False)
         return answer, replace(parsed, frame=start if media.is_video else None), ()
 

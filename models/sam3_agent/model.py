@@ -101,6 +101,7 @@ class Sam3Agent(Agent, ConversingModel[AgentRun]):
         Raises:
             UsageError: the segmenter cannot be prompted with a phrase.
         """
+        # Raises for a segmenter without phrases; others find no instance of a blank phrase.
         self.segmenter.find_instances(np.zeros((1, 1, 3), dtype=np.uint8), "")
         for part in (self.chat, self.segmenter, self.propagator):
             part.prepare()

@@ -139,8 +139,9 @@ class Group:
     def frequency_rewards(self, alpha: float) -> list[float]:
         """Return TTRV's rewards: a content's share of the group, less alpha times the entropy.
 
-        The entropy is that of the shares, divided by the logarithm of the group's size, so it is
-        from 0 to 1 and equal for all responses. The share of unreadable responses counts as 0.
+        The entropy is that of the shares of all contents, divided by the logarithm of the group's
+        size, so it is from 0 to 1; all responses have the same. Unreadable responses together are
+        one content in the entropy, but the share in their own rewards is 0.
         """
         contents = [
             None if candidate is None else candidate.content for candidate in self.candidates

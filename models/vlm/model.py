@@ -1,4 +1,7 @@
-"""The plugin `vlm`: a chat VLM asked for boxes or points in its family's dialect (`dialects/`)."""
+"""The plugin `vlm`: a chat VLM asked for boxes or points in its family's dialect (`dialects/`).
+
+A checkpoint records the `Carried` options that it was trained with.
+"""
 
 from harness.models.composition import Composition
 from harness.models.own_prompt import asked_with, own_template
@@ -26,8 +29,8 @@ def vlm(
             ui_tars or ui_tars1_5.
         prompt: `dialect`: the family's own request for places; or a text of your own with
             {question}, or file:PATH, whose response is read in the family's format.
-        vendor: A vendor's own evaluation, such as internvl3_5_thinking, whose values count where
-            the others are not given; see models/vendors.
+        vendor: A vendor's own evaluation, such as internvl3_5_thinking, whose settings are the
+            defaults of all options that are not given; see models/vendors.
     """
     model_dialect = dialect_of(dialect)
     settings = None if vendor is None else vendor_settings(vendor)

@@ -65,7 +65,8 @@ def strict_accuracy(unit: Sequence[Sample], predictions: Sequence[Prediction]) -
 def stated_letter(sample: Sample, text: str) -> str | None:
     """Return the letter that a text states, of the question's options, or None.
 
-    Without options, return the text itself; None if it is empty.
+    Without options, return the text itself, or None if it is empty: strict protocols with `read_by`
+    count a response as failed for which this is None.
     """
     extra = ground_truth(sample).extra
     if extra["letter"] is None:

@@ -47,12 +47,16 @@ def _row(scene: Scene, number: int, task: str) -> dict[str, object]:
         "Candidates": dict(zip(FIVE_LETTERS, question.options, strict=False)),
         "Answer": question.letter,
         "time_start": 0.0,
-        "time_end": float(scene.frames - 1),
+        "time_end": float(scene.frames - 1),  # in seconds: frame k is second k
     }
 
 
 def _question_of_task(scene: Scene, task: str) -> QA:
-    """Return a question of a task about a scene."""
+    """Return a question of a task about a scene.
+
+    Generated scenes have two dimensions, so questions about the plane, in pixels, stand in for the
+    benchmark's questions about space, in metres.
+    """
     lengths = {
         "Dimensional Measurement": shapes.width,
         "Displacement & Path Length": shapes.displacement,

@@ -25,9 +25,14 @@ WRITTEN: Mapping[str, tuple[str, ...]] = {
     "mask": ("image", "coco"),
     "interval": ("seconds", "milliseconds"),
 }
-"""Conventions of the ground truth by the form of answer, of which the description names one."""
+"""Conventions of the ground truth by the form of answer, of which the description names one.
+
+A choice is its `letter` (B), `marked` with it ("(B) left"), its place from 0 or 1, the text of the
+`option`, or the name of the option's `field`. A mask is an `image` or in `coco`'s polygons or
+run-lengths; points count in a box or a mask. docs/tasks/table.md has examples.
+"""
 PARTS: Mapping[str, float] = {"relative": 1.0, "percent": 100.0, "thousandths": 1000.0}
-"""Number of parts that a side of the image has, by the unit of coordinates."""
+"""Number that stands for the whole width or height of the image, by the unit of coordinates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +104,8 @@ class AnswerField:
     written: str = ""
     """The convention it is written in; see `WRITTEN`."""
     coordinates: Literal["pixels", "relative", "percent", "thousandths"] = "pixels"
-    """Frame of boxes and points: pixels of the image, or parts of its sides, of which a side has
-    as many as `PARTS` says."""
+    """Frame of boxes and points: pixels of the image, or fractions, percent or thousandths of its
+    width and height (`PARTS`)."""
     also: tuple[str, ...] = ()
     """Fields of further right texts, which may be empty or missing."""
     separator: str | None = None

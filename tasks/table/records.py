@@ -152,7 +152,7 @@ class Records:
 
     @cached_property
     def _reader(self) -> Fields:
-        """Reader of a record to which the three fields above have been added."""
+        """Reader of a record with the added fields `_text_key`, `_options.key`, `_answer_key`."""
         question, answer = self.description.question, self.description.answer
         clip = self.description.media.clip or None
         return Fields(
@@ -284,8 +284,9 @@ class Records:
             return replace(question, answer=region_answer(levels))
         if answer.form == "count" and isinstance(plain_value(value), list):
             raise self._uncounted(value, where)
-        is_open = isinstance(value, str) and THOUSANDS.fullmatch(value.strip())
-        if answer.form == "count" and is_open and not self._has_decimals:
+        # "1.250" may be 1 or 1250, unless another ground truth shows that points are decimal.
+        is_ambiguous = isinstance(value, str) and THOUSANDS.fullmatch(value.strip())
+        if answer.form == "count" and is_ambiguous and not self._has_decimals:
             meant = str(value).strip()
             raise DataError(
                 where,
@@ -408,7 +409,17 @@ class Records:
         return filled(pattern, values).strip()
 
     def _text_error(self, value: object, name: str, where: str) -> DataError:
-        """Return the error for a list or an object in the place of a question's text."""
+        """Return the error for a list or an object in the place of a question's text.
+
+        For a list, the fix is a command of jq that makes a record of each of its texts. If the
+        answer, too, may be a list with a member for each text, the program refuses such records:
+
+            if (getpath(["answer"]) | type) == "array" and (getpath(["answer"]) | length) > 1
+            and (getpath(["answer"]) | length) == (getpath(["question"]) | length)
+            then error("an answer for each text") else
+            (getpath(["question"]) | if . == [] then error("a record without a text") else . end)[]
+            as $text | setpath(["question"]; $text) end
+        """
         path = jq_path(name)
         answer = self.description.answer
         program = f'getpath({path}) | if . == [] then error("a record without a text") else . end'

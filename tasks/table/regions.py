@@ -1,6 +1,6 @@
 """Boxes and masks of named objects in images, and the records of a table that are made of them.
 
-An annotation tool stores a region an object. A question of a table is a name in an image, so that
+An annotation tool stores one region per object. A question of a table is a name in an image, so
 its answer is all regions of this name.
 """
 
@@ -21,7 +21,7 @@ Polygon: TypeAlias = list[float]
 """Corners x, y, x, y, … in pixels of the image, as COCO has them."""
 Object = TypeVar("Object")
 UNCOUNTED = "ignored"
-"""Name of an object that an evaluation counts neither way."""
+"""Name given to an object that counts neither as found nor as missed; `NO_OBJECT` matches it."""
 
 
 class Region(NamedTuple):
@@ -73,8 +73,8 @@ def records_of(regions: Iterable[Region], bbox_mode: str = "XYXY_ABS") -> Iterat
     """Yield the boxes, or the mask, of each name in each image, in the order of the file.
 
     Regions in which nothing counts (`NO_OBJECT`) are left out. If there are some, the field
-    `ignored` of all records is their number in the image: `refuse_ignored` refuses the record until
-    its user has chosen.
+    `ignored` of all records is their number in the image: `refuse_ignored` refuses a record with
+    some until the user leaves such records out or removes the field.
     Masks are polygons, or run-lengths of the union if some region of the files is a run-length.
     Records keep the size that a file states for an image, so that one of another size is refused,
     and say in Detectron2's words that boxes are xyxy in pixels, or in fractions (`XYXY_REL`).

@@ -139,15 +139,24 @@ def _text_rows(
                 refuse_decimal_commas(row, path, reader.line_num + before)
             if len(row) != len(names):
                 raise DataError(where, expected=f"{len(names)} cells", found=f"{len(row)}")
-            n_between = len(names) - 1
-            if delimiter == "\t" and any(
-                cell.count("\t") == n_between * cell.count("\n") > 0 for cell in row
-            ):
+            if delimiter == "\t" and any(_has_records(cell, len(names) - 1) for cell in row):
                 found = "a cell between quotation marks with the tabs and the end of a record"
                 read = r"csv.DictReader(open(sys.argv[1], newline=''), delimiter='\t')"
                 fix = f"{_unquoted(path)} If it is one cell: {to_lines(read, path.name, 'csv')}."
                 raise DataError(where, expected="a record a line", found=found, fix=fix)
             yield where, dict(zip(names, row, strict=True))
+
+
+def _has_records(cell: str, n_tabs: int) -> bool:
+    r"""Return True if a cell holds ends of lines, and `n_tabs` tabs, those of a record, for each.
+
+    A quotation mark that begins a cell, and another one some records later, enclose such a text.
+
+    >>> _has_records("the cup\nb.jpg\tWhat is left?\tthe box", 2), _has_records("two\nlines", 2)
+    (True, False)
+    """
+    n_lines = cell.count("\n")
+    return n_tabs > 0 and n_lines > 0 and cell.count("\t") == n_tabs * n_lines
 
 
 def per_record(table: Path, program: str, does: str) -> str:
@@ -205,8 +214,8 @@ def _delimiter(header: str, usual: str) -> str:
 def _is_record(names: Sequence[str], first: Sequence[str]) -> bool:
     """Return True if the first line of a table has no names of columns, but values as the second.
 
-    Numbers beside a usual name are names too; so are those from 0 or 1 on, as of options and of
-    pandas' columns, and years.
+    A line with a usual name of a column (`NAME`) is a header, whatever numbers it has. So is one
+    whose numbers are years, or count from 0 or 1 on, as names of options and pandas' columns do.
 
     >>> _is_record(["a.jpg", "How many?", "2"], ["b.jpg", "Who?", "3"])
     True
@@ -223,8 +232,8 @@ def _is_record(names: Sequence[str], first: Sequence[str]) -> bool:
     numbers = [
         float(name) for name, below in pairs if NUMBER.fullmatch(name) and NUMBER.fullmatch(below)
     ]
-    others = [number for number in numbers if not 1900 <= number < 2100]
-    return others not in (list(range(len(others))), list(range(1, len(others) + 1)))
+    not_years = [number for number in numbers if not 1900 <= number < 2100]
+    return not_years not in (list(range(len(not_years))), list(range(1, len(not_years) + 1)))
 
 
 def _with_header(path: Path, cells: Sequence[str], delimiter: str, before: int) -> str:

@@ -1,7 +1,8 @@
 """Records of boxes in YOLO's text files, one an image, and of the names of their classes.
 
 The command that a refusal prints calls `yolo`. The question is the name of a class, and its answer
-all its boxes in an image, as xyxy in fractions of the sides.
+all its boxes in an image, as xyxy in fractions of the image's width and height, or all its
+polygons, in pixels.
 """
 
 import re
@@ -117,13 +118,18 @@ def _unquoted(name: str) -> str:
 def _regions(
     path: Path, names: Sequence[str], n_keypoints: int, *, may_be_polygons: bool
 ) -> Iterator[Region]:
-    """Yield the boxes of a label file, one a line, before its keypoints, or the polygons."""
+    """Yield a region for each line of a label file: its box, without keypoints, or its polygon.
+
+    Boxes stay in fractions of the image (`records_of` is told `XYXY_REL`); polygons become pixels,
+    as `Polygon` has them.
+    """
     image, size = _image_of(path)
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
         if not line.strip():
             continue
         try:
             kind, (x, y, w, h, *others) = int(line.split()[0]), map(float, line.split()[1:])
+            # An index below 0 would count from the end; `len(names)` is an IndexError.
             name = names[kind if kind >= 0 else len(names)]
         except (ValueError, IndexError) as error:
             raise DataError(

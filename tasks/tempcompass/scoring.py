@@ -2,6 +2,7 @@
 
 A caption is scored by a multiple-choice question about the video's aspect: a judge answers it from
 the caption alone, or (strictly) the caption must contain the words of the right option.
+`tempcompass/rules` has no rule for captions: the task refuses to combine the two.
 """
 
 import re

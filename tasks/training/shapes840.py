@@ -116,7 +116,10 @@ def scene_question(scene: Scene, *, plural: bool) -> Question:
 
 
 def row(scene: Scene, name: str, question: Question, solution: str) -> dict[str, object]:
-    """Return a row of either table, with a solution by `objects` or `one_object`."""
+    """Return a row of either table, with a solution by `objects` or `one_object`.
+
+    `img_height` and `img_width` are the size before squashing, as in the official tables.
+    """
     return {
         "id": name,
         "problem": question.text,

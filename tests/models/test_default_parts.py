@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import plugins
+from harness.chosen.checkpoints import lacking_parts
 from harness.cli.main import main
 from harness.errors import UsageError
 from harness.models.default_parts import default_propagator, default_segmenter
@@ -136,6 +137,11 @@ def test_responses_are_read_with_a_part_that_is_named(
     assert main([*line, "qwen_vl(backend=stored)"]) == 2
     assert "segmenter=grabcut" in capsys.readouterr().err
     assert main([*line, "qwen_vl(backend=stored,segmenter=grabcut)"]) == 0
+
+
+def test_sam2_weights_choose_the_segmenter_only() -> None:
+    spec = parse("visionreasoner(checkpoint=pocket,sam2=x)")
+    assert lacking_parts(spec, frozenset({AnswerForm.MASK_TRACK})).keys() == {"propagator"}
 
 
 def test_a_training_is_not_begun_whose_checkpoints_could_not_be_evaluated(

@@ -91,6 +91,7 @@ class FailedRewards:
         self._add_round(len(messages), len(faults))
         failed = sum(entry.failed for entry in self.rounds)
         total = sum(entry.total for entry in self.rounds)
+        # At first the share is of WINDOW prompts, so that an early failure weighs like a later one.
         limit, step = self.settings.reward_error_limit, number * self.settings.num_iterations + 1
         if messages and failed > limit * max(total, WINDOW):
             raise ModelError(

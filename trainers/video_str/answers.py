@@ -83,7 +83,7 @@ def boxes_reward(
         canvas: (width, height) of the frame of the response's numbers.
         image: (width, height) of the image.
     """
-    predicted = parse(response, aid="graph", strict=True)
+    predicted = parse(response, aid="graph", strict=True)  # `<graph>` may stand before the answer
     if predicted.error is not None or "<answer>" not in response:
         return 0.0
     if not ground_truth or not predicted.items:
@@ -108,9 +108,10 @@ def interval_reward(response: str, ground_truth: Interval) -> float:
 
 
 def boxes_3d_reward(response: str, ground_truth: Sequence[Box3D]) -> float:
-    """Return the IoU of axis-aligned 3-D boxes; without extents, exp(-distance of centres in m).
+    """Return the IoU of two axis-aligned 3-D boxes, or exp(-distance of their centres in m).
 
-    The question asks for one box: only the first of each counts.
+    The distance counts if the true box lacks a positive extent, or all extents of the response's
+    box are 0. The question asks for one box, so only the first box of either counts.
     """
     try:
         predicted = boxes_3d(answer(response))
@@ -173,7 +174,7 @@ def _common_length(true: Sequence[str], predicted: Sequence[str]) -> int:
     return row[-1]
 
 
-def transcription(predicted: str, ground_truth: str) -> float:
+def transcription(ground_truth: str, predicted: str) -> float:
     """Return 1 minus the word error rate, at least 0.
 
     >>> transcription("the red car", "the red bus")
@@ -231,7 +232,7 @@ def _interval(response: str, target: Target, group: Group) -> float:
 def _text(response: str, target: Target, group: Group) -> float:
     ground_truth = target.answer.text or ""
     if target.extra.get("problem_type") == "OCR":
-        return transcription(answer(response), ground_truth)
+        return transcription(ground_truth, answer(response))
     return text_reward(response, (ground_truth, *target.references))
 
 

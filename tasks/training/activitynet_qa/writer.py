@@ -4,6 +4,7 @@ from pathlib import Path
 
 from harness.tasks.rvos.writing import write_json
 from harness.tasks.spatial.shapes import write_video
+from harness.tasks.training.activitynet_qa.task import TYPES
 from harness.world.scene import Scene, Split
 from harness.world.shapes import World
 
@@ -11,7 +12,10 @@ SPLITS: dict[str, Split] = {"train": "train", "val": "val", "test": "test"}
 
 
 def write(world: World, root: Path) -> None:
-    """Write `root/activitynet_qa`: questions and answers of three splits, and their videos."""
+    """Write `root/activitynet_qa`: questions and answers of three splits, and their videos.
+
+    A video has three questions, so a third of `world.size` videos has about `size` questions.
+    """
     folder = root / "activitynet_qa"
     for name, split in SPLITS.items():
         requested, answered = [], []
@@ -27,11 +31,15 @@ def write(world: World, root: Path) -> None:
 
 
 def questions(scene: Scene) -> list[tuple[str, str, int]]:
-    """Return (question, answer, type) for questions about a scene with short answers."""
+    """Return (question, short answer, number of its type in `TYPES`) for a scene's questions."""
     first = scene.things[0]
     moving = "yes" if any(thing.is_moving for thing in scene.things) else "no"
     return [
-        ("does anything move in the video", moving, 3),
-        (f"what colour is the {first.shape} or one of them", first.colour, 4),
-        ("how many things are there", str(len(scene.things)), 7),
+        ("does anything move in the video", moving, TYPES.index("yes/no")),
+        (
+            f"what colour is the {first.shape} or one of them",
+            first.colour,
+            TYPES.index("colour"),
+        ),
+        ("how many things are there", str(len(scene.things)), TYPES.index("number")),
     ]
