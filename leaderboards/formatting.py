@@ -108,7 +108,7 @@ MARKS = {
     "§": "learns from test samples",
     "¶": "some responses were cut off",
 }
-"""What the marks behind a model's name say."""
+"""Meanings of the marks behind a model's name."""
 
 
 def marks(rows: Sequence[Row], *, with_badges: bool = True) -> str:

@@ -42,7 +42,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How numbers are written in a file: their coordinates, and the order of run-lengths."""
+    """Spelling of the numbers in a file: their coordinates, and the order of run-lengths."""
 
     coordinates: Coordinates = "pixels"
     """Meaning of the numbers of "boxes" and "points"; pixels are those of the original image."""

@@ -19,7 +19,7 @@ from harness.layout.json_scanner import ByteSpan, DuplicateKey, Scanner, SecondV
 
 TRUNCATED_FIX = "It may be truncated: copy or download it again."
 KIND_OF = {"{": "an object", "[": "a list", '"': "a text", "": "the end of the file"}
-"""What a value is by its first character, in words for messages."""
+"""Kind of a JSON value by its first character, in words for messages."""
 
 
 @dataclass(frozen=True, slots=True)

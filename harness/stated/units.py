@@ -39,7 +39,7 @@ _TIMES: Mapping[str, float] = {
 _ENDS = r"(?![^\W_]|\s?/\s?\w|[²³^]|\s(?:per|squared|cubed|by)\b)"
 """End of a unit's name: not that of "m" in "map", "m/s", "m²", "m per second" or "m squared"."""
 _SQUARED = re.compile(r"\s?(?:²|\^\s?\{?2\}?|2(?!\d))|\s(?:squared)\b")
-"""What makes a length before it an area: "²", "^2", "2", " squared"."""
+"""Marks that make a length before them an area: "²", "^2", "2", " squared"."""
 _SQUARE = r"(?:square|sq\.?)[\s-]?"
 _ASKS = re.compile(r"\b(?:in(?:to)?|how many)\s(?!\d)", re.IGNORECASE)
 """Words of a question before the unit that it asks for ("in ", "how many "); not "in 3 s"."""

@@ -59,7 +59,7 @@ class Index:
     counted: bool = False
     """True if the stamps are 0, 1, 2, …: the file's own are useless, and frames are counted."""
     conversions: tuple[str, ...] = ()
-    """What a frame loses when it is converted to RGB of 8 bits, in words."""
+    """Loss of a frame that is converted to RGB of 8 bits, in words."""
 
     def times(self) -> tuple[float, ...]:
         """Seconds from the start of the file, one a frame."""

@@ -53,7 +53,7 @@ class Question:
     label: str = ""
     """Name of the counted things in the plural, for counting questions."""
     among: tuple[int, ...] = ()
-    """Of a question about motion: all things with the noun, the referents and those that move
+    """In a question about motion: all things with the noun, the referents and those that move
     differently."""
 
     @property
