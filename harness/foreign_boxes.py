@@ -107,9 +107,9 @@ def lines(paths: Iterable[str], label: str = "", order: str = "") -> Iterator[Li
                 boxes.setdefault(image, []).extend(detections)
         except (ValueError, RecursionError) as error:
             raise DataError(f"file {path}", expected="JSON", found=str(error)[:80]) from error
-    for image, found in boxes.items():
+    for image, all_detections in boxes.items():
         where = f"image {image!r}"
-        detections = [entry for entry in found if label in ("", entry.label, entry.asked)]
+        detections = [entry for entry in all_detections if label in ("", entry.label, entry.asked)]
         for what in ("label", "asked"):
             if len(names := sorted({getattr(entry, what) for entry in detections})) > 1:
                 raise DataError(
@@ -331,8 +331,8 @@ def _beside(plain: Mapping[str, Any], keys: Iterable[str], count: int) -> list[o
     lists = {key: plain[key] for key in keys if isinstance(plain.get(key), list)}
     fitting: list[object] = next((value for value in lists.values() if len(value) == count), [])
     if lists and not fitting:
-        found = ", ".join(f"{len(value)} {key}" for key, value in lists.items())
-        raise DataError("lists", expected=f"{count}, one for each box", found=found)
+        lengths = ", ".join(f"{len(value)} {key}" for key, value in lists.items())
+        raise DataError("lists", expected=f"{count}, one for each box", found=lengths)
     return fitting
 
 

@@ -78,8 +78,8 @@ def metric_names(entry: EntryPoint, protocol: str) -> tuple[str, ...]:
         HarnessError: the task cannot be imported.
     """
     plugins.load("tasks", entry.name)
-    found = _protocols(entry).get(protocol)
-    return tuple(metric.name for metric in found.metrics) if found is not None else ()
+    chosen = _protocols(entry).get(protocol)
+    return tuple(metric.name for metric in chosen.metrics) if chosen is not None else ()
 
 
 def _protocols(entry: EntryPoint) -> Mapping[Any, Any]:

@@ -188,8 +188,8 @@ def _says_none(text: str, question: str) -> bool:
 
 def _is_of_some(text: str, question: str, things: Collection[str]) -> bool:
     """Return True if a text says of most or none of its things what a question asks of them."""
-    some = _SOME_OF.search(text)
-    said = re.findall(r"\w{3,}", some["said"].casefold()) if some else []
+    part = _SOME_OF.search(text)
+    said = re.findall(r"\w{3,}", part["said"].casefold()) if part else []
     asked = re.split("|".join(map(re.escape, things)) or r"\Z", question.casefold())[-1]
     words = {word[:4] for word in said if word not in _OF_ANY}
     return any(re.search(rf"\b{re.escape(word)}", asked) for word in words)

@@ -284,7 +284,7 @@ def _protocols(table: Table) -> Iterator[Block]:
 
 
 def _records(table: Table) -> Cells:
-    """Return the table of each row's sources: run, recomputed or not, commit, hashes."""
+    """Return the table of each row's sources: run, recomputed from its scores, commit, hashes."""
     rows = [
         (
             row.name,
@@ -296,7 +296,7 @@ def _records(table: Table) -> Cells:
         )
         for row in (entry.row for entry in table.entries)
     ]
-    head = ("Model", "Run", "Re-scored", "Commit", "Data", "Weights")
+    head = ("Model", "Run", "Recomputed from scores", "Commit", "Data", "Weights")
     return Cells(head=head, rows=rows, left=6, summary="Records")
 
 

@@ -57,8 +57,8 @@ def boxes(paths: Iterable[str]) -> Iterator[Record]:
             lower = {key.lower(): text for key, text in values.items()}
             angles = [lower[key] for key in ANGLES if _number(lower.get(key, "0"))]
             if angles or IGNORED.search(f"{parent.tag} {entry.tag}"):
-                found = f"an angle of {angles[0]}" if angles else f"<{parent.tag}>"
-                raise DataError(where, expected="an upright box that counts", found=found)
+                fault = f"an angle of {angles[0]}" if angles else f"<{parent.tag}>"
+                raise DataError(where, expected="an upright box that counts", found=fault)
             text = _name(values) or (entry.text or "").strip()
             text = text or (_name(_values(parent)) if OBJECT.fullmatch(parent.tag) else "")
             if not text and (BOX.fullmatch(entry.tag) or OBJECT.fullmatch(entry.tag)):
