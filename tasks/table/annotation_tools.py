@@ -280,8 +280,8 @@ def _of_layers(path: Path) -> Iterator[Region]:
     plain = json.loads(path.read_text(encoding="utf-8"))
     width, height = (plain.get(f"img{side}", plain.get(side.lower())) for side in SIDES)
     if type(width) is not int or type(height) is not int:
-        size = f"{width!r} and {height!r}"
-        raise DataError(f"file {path}", expected="numbers in imgWidth and imgHeight", found=size)
+        sides = f"{width!r} and {height!r}"
+        raise DataError(f"file {path}", expected="numbers in imgWidth and imgHeight", found=sides)
     size = width, height
     image = f"{path.stem}.jpg"
     if path.stem.endswith(OF_CITYSCAPES):
