@@ -147,7 +147,7 @@ def refuse_other_objects(question: str, items: Sequence[Item]) -> None:
     """
     question_words, text = _words(question), unmarked(question).casefold()
     labels = {item.label for item in items if _words(item.label)}
-    for label in labels:
+    for label in sorted(labels):
         if _NOTHING_LABEL.match(label) or is_beside(label, question):
             raise ParseError("label", expected="an object", found=repr(label[:60]))
 
@@ -160,7 +160,7 @@ def refuse_other_objects(question: str, items: Sequence[Item]) -> None:
     if (named and named != labels) or (exact and exact != labels):
         raise ParseError("labels", expected="one object", found=", ".join(sorted(labels))[:60])
     if others := [label for label in labels if is_another_label(label, question)]:
-        raise ParseError("label", expected="the asked object", found=repr(others[0][:60]))
+        raise ParseError("label", expected="the asked object", found=repr(min(others)[:60]))
 
 
 def is_beside(label: str, question: str) -> bool:

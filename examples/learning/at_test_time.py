@@ -21,7 +21,7 @@ from learning import RESULTS, harness
 from safetensors.torch import load_file, save_file
 
 from harness import provenance
-from harness.models.learning.weights import VISION
+from harness.models.learning.weights import is_of_tower
 from harness.models.pocket import BASE
 
 RESULT = RESULTS / "at_test_time.json"
@@ -106,7 +106,7 @@ def noisy(folder: Path) -> Path:
         shutil.copytree(BASE, folder)
         weights, rng = load_file(folder / "model.safetensors"), torch.Generator().manual_seed(0)
         for name, own in weights.items():
-            if VISION not in name and own.dim() == 2:
+            if not is_of_tower(name) and own.dim() == 2:
                 wide = own.float()
                 noise = torch.randn(wide.shape, generator=rng) * NOISE * wide.std()
                 weights[name] = (wide + noise).to(own.dtype).contiguous()

@@ -20,7 +20,7 @@ from harness.leaderboards.row import Row
 from harness.leaderboards.runs import metrics_for
 from harness.record import Run
 from harness.scores import Better
-from harness.spec import Spec, parse_list
+from harness.spec import Spec, parse, split_list
 from harness.statistics.paired import compare
 
 Spread: TypeAlias = Literal["pm", "interval", "none"]
@@ -250,7 +250,8 @@ def _ordered(tables: Sequence[Table], tasks: str) -> Sequence[Table]:
         UsageError: no table is of a named task and split.
     """
     ordered: dict[int, Table] = {}
-    for spec in parse_list(tasks) if tasks.strip() else ():
+    for text in filter(None, map(str.strip, split_list(tasks))):
+        spec = parse(text)
         of_spec = {
             index: table
             for index, table in enumerate(tables)
