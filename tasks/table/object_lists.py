@@ -200,8 +200,10 @@ def _program(name: str, key: str, label: str, first_object: Mapping[str, object]
             sides = f"{sides if key else '.'} | [{', '.join(f'.[{json.dumps(k)}]' for k in keys)}]"
             mode = f"{written.upper()}_ABS" if key == "box2d" else mode or written.upper()
             if key:  # a polygon beside boxes
+                # An array is a polygon; more than four sides are the corners of a turned box.
                 other = f'error("{key}, no box: write such objects as polygons, in masks")'
-                first = sides = f'({first} | if type == "array" then {other} else . end)'
+                is_other = f'(type == "array") or (type == "object" and length != {len(plain)})'
+                first = sides = f"({first} | if {is_other} then {other} else . end)"
                 sides = f"{sides} | [{', '.join(f'.[{json.dumps(k)}]' for k in keys)}]"
             break
     text = f".[0][{json.dumps(label)}]" if label else json.dumps(CHECK)

@@ -197,6 +197,18 @@ def test_objects_of_an_image_keep_its_name_and_their_order(name, tmp_path):
     assert "1.jpg" in json.dumps(row)
 
 
+@pytest.mark.skipif(shutil.which("jq") is None, reason="the way out is a command of jq")
+def test_a_turned_box_beside_boxes_is_an_error_of_the_command(tmp_path):
+    box = {"className": "car", "points": {"x1": 10, "y1": 20, "x2": 110, "y2": 70}}
+    turned = {"x1": 1, "y1": 2, "x2": 3, "y2": 4, "x3": 5, "y3": 6, "x4": 7, "y4": 8}
+    record = {"image": "1.jpg", "instances": [box, {"className": "bus", "points": turned}]}
+    doubt = drafted(tmp_path, record).doubts["answer.form"]
+    typed = re.search("`(jq -c .*?) > NEW`", doubt, re.DOTALL)[1]
+    done = subprocess.run(typed, shell=True, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "write such objects as polygons" in done.stderr
+
+
 BOXES = [[10, 20, 30, 40], [50, 60, 70, 80]]
 CLASSES = {
     "HICO-DET": (
