@@ -92,7 +92,9 @@ def warm_up() -> None:
         with suppress(ImportError, AttributeError):
             getattr(import_module("transformers"), name)
     with suppress(ImportError, AttributeError):  # a thousand regular expressions
-        import_module("transformers.conversion_mapping").get_checkpoint_conversion_mapping("qwen2_vl")
+        import_module("transformers.conversion_mapping").get_checkpoint_conversion_mapping(
+            "qwen2_vl"
+        )
 
 
 class Children:
