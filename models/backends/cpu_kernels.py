@@ -140,7 +140,7 @@ def _linear(values: "Tensor", weight: "Tensor", bias: "Tensor | None") -> "Tenso
 
     rows = values.numel() // values.shape[-1]
     is_half = values.device.type == "cpu" and values.dtype.itemsize == 2
-    if is_half and rows > MAX_FLOAT32_ROWS and _lacks_half_products():
+    if is_half and rows > MAX_FLOAT32_ROWS and lacks_half_products():
         bias = None if bias is None else bias.float()
         return linear(values.float(), weight.float(), bias).to(values.dtype)
     needs_padding = rows > ROW_MULTIPLE and rows % ROW_MULTIPLE
@@ -150,7 +150,7 @@ def _linear(values: "Tensor", weight: "Tensor", bias: "Tensor | None") -> "Tenso
     return linear(flat, weight, bias)[:rows].view(*values.shape[:-1], -1)
 
 
-def _lacks_half_products() -> bool:
+def lacks_half_products() -> bool:
     """Return True if torch has no fast products in half precision for this CPU."""
     import torch
 

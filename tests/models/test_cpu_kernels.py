@@ -56,7 +56,7 @@ def test_a_convolution_that_is_not_one_product_a_patch_is_left_alone(tiny_qwen):
 @pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize("lacking", [True, False])
 def test_products_of_made_up_rows_are_the_layers_own(shape, biased, lacking, monkeypatch):
-    monkeypatch.setattr(cpu_kernels, "_lacks_half_products", lambda: lacking)
+    monkeypatch.setattr(cpu_kernels, "lacks_half_products", lambda: lacking)
     layer = torch.nn.Linear(24, 40, bias=biased).bfloat16()
     values = torch.randn(shape).bfloat16()
     with torch.inference_mode():
@@ -104,7 +104,7 @@ def test_only_small_products_of_few_rows_in_half_precision_are_made_in_float32(
 
 @pytest.mark.parametrize("checkpoint", CHECKPOINTS)
 def test_prompts_of_many_lengths_make_products_of_few(request, checkpoint, monkeypatch, ask):
-    monkeypatch.setattr(cpu_kernels, "_lacks_half_products", lambda: False)
+    monkeypatch.setattr(cpu_kernels, "lacks_half_products", lambda: False)
     folder = str(request.getfixturevalue(checkpoint))
     rows = set()
     linear = torch.nn.functional.linear
