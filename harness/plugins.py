@@ -5,6 +5,7 @@ Its keyword-only parameters are the arguments of a SPEC; values are converted by
 so that a wrong type or a mistyped key is an error that names the nearest right one.
 """
 
+import os
 import sys
 import typing
 from collections.abc import Iterator, Mapping
@@ -95,7 +96,7 @@ def _read_groups(_: PathState) -> Mapping[str, tuple[EntryPoint, ...]]:
 
 def _changed(folder: str) -> int:
     try:
-        return Path(folder).stat().st_mtime_ns
+        return os.stat(folder or ".").st_mtime_ns  # noqa: PTH116 - a Path takes four times as long
     except OSError:
         return 0
 

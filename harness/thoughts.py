@@ -5,6 +5,7 @@ official code keep that code's rule. The marks stand here alone.
 """
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from harness.responses import MAX_TEXT
@@ -25,7 +26,9 @@ _CLOSES = (
     r"|assistantfinal"
 )
 _ACTS = r"\bAction:\s?(?=[a-z_]{4,14}\((?:start_box|point)=)"
-_MARK = re.compile(rf"(?P<close>{_CLOSES}|(?P<act>{_ACTS}))|{_OPENS}")
+# The characters that a mark begins with, first: most of a response is none of them, and trying all
+# marks at every place takes six times as long.
+_MARK = re.compile(rf"(?=[<◁\[aA])(?:(?P<close>{_CLOSES}|(?P<act>{_ACTS}))|{_OPENS})")
 _STARTS = ("<|START_RESPONSE|>", "<|begin_of_solution|>")
 _ENDS = ("<|return|>", "<|end|>", "<|END_RESPONSE|>", "<|end_of_solution|>")
 _ANSWER, _ANSWER_ENDS = "<answer>", "</answer>"
@@ -41,6 +44,7 @@ class Parts(NamedTuple):
     """Text after the last thought."""
 
 
+@lru_cache(maxsize=64)  # the terms of a reward ask for it one after the other
 def parts_of(response: str) -> Parts:
     """Take a response apart at its marks.
 

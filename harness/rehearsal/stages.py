@@ -91,6 +91,10 @@ def warm_up() -> None:
     for name in WARM_CLASSES:
         with suppress(ImportError, AttributeError):
             getattr(import_module("transformers"), name)
+    with suppress(ImportError, AttributeError):  # a thousand regular expressions
+        import_module("transformers.conversion_mapping").get_checkpoint_conversion_mapping(
+            "qwen2_vl"
+        )
 
 
 class Children:

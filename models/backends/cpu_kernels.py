@@ -131,15 +131,30 @@ def _state(weight: "Tensor") -> tuple[int, int]:
 
 
 def _linear(values: "Tensor", weight: "Tensor", bias: "Tensor | None") -> "Tensor":
-    """Return values (… × width) times weights; on a CPU in half precision, rows are padded."""
+    """Return values (… × width) times weights; on a CPU in half precision, rows are padded.
+
+    Without AVX-512 torch makes such a product one number at a time: of 4,096 rows with 64 × 192
+    weights in 43 ms, for which float32 with conversions takes 6 ms.
+    """
     from torch.nn.functional import linear, pad
 
     rows = values.numel() // values.shape[-1]
+    is_half = values.device.type == "cpu" and values.dtype.itemsize == 2
+    if is_half and rows > MAX_FLOAT32_ROWS and lacks_half_products():
+        bias = None if bias is None else bias.float()
+        return linear(values.float(), weight.float(), bias).to(values.dtype)
     needs_padding = rows > ROW_MULTIPLE and rows % ROW_MULTIPLE
-    if not needs_padding or values.device.type != "cpu" or values.dtype.itemsize != 2:
+    if not needs_padding or not is_half:
         return linear(values, weight, bias)
     flat = pad(values.reshape(rows, -1), (0, 0, 0, -rows % ROW_MULTIPLE))
     return linear(flat, weight, bias)[:rows].view(*values.shape[:-1], -1)
+
+
+def lacks_half_products() -> bool:
+    """Return True if torch has no fast products in half precision for this CPU."""
+    import torch
+
+    return torch.backends.cpu.get_cpu_capability() == "AVX2"
 
 
 def _replace_attention(network: "PreTrainedModel") -> None:

@@ -54,7 +54,9 @@ def test_a_convolution_that_is_not_one_product_a_patch_is_left_alone(tiny_qwen):
     "shape", [(0, 24), (8, 1, 24), (16, 24), (17, 24), (63, 24), (65, 24), (2, 71, 24), (128, 24)]
 )
 @pytest.mark.parametrize("biased", [True, False])
-def test_products_of_made_up_rows_are_the_layers_own(shape, biased):
+@pytest.mark.parametrize("lacking", [True, False])
+def test_products_of_made_up_rows_are_the_layers_own(shape, biased, lacking, monkeypatch):
+    monkeypatch.setattr(cpu_kernels, "lacks_half_products", lambda: lacking)
     layer = torch.nn.Linear(24, 40, bias=biased).bfloat16()
     values = torch.randn(shape).bfloat16()
     with torch.inference_mode():
@@ -102,6 +104,7 @@ def test_only_small_products_of_few_rows_in_half_precision_are_made_in_float32(
 
 @pytest.mark.parametrize("checkpoint", CHECKPOINTS)
 def test_prompts_of_many_lengths_make_products_of_few(request, checkpoint, monkeypatch, ask):
+    monkeypatch.setattr(cpu_kernels, "lacks_half_products", lambda: False)
     folder = str(request.getfixturevalue(checkpoint))
     rows = set()
     linear = torch.nn.functional.linear
@@ -123,6 +126,24 @@ def test_prompts_of_many_lengths_make_products_of_few(request, checkpoint, monke
         many = {count for count in rows if count > cpu_kernels.ROW_MULTIPLE}
         assert many and all(count % cpu_kernels.ROW_MULTIPLE == 0 for count in many) == even
         rows.clear()
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype"), [("AVX2", torch.float32), ("AVX512", torch.bfloat16)]
+)
+def test_products_of_a_cpu_without_avx512_are_made_in_float32(capability, dtype, monkeypatch):
+    computed = []
+    linear = torch.nn.functional.linear
+    monkeypatch.setattr(
+        "torch.nn.functional.linear",
+        lambda values, *rest: computed.append(values.dtype) or linear(values, *rest),
+    )
+    monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: capability)
+    layer = torch.nn.Linear(24, 40).bfloat16()
+    values = torch.ones(17, 24, dtype=torch.bfloat16, requires_grad=True)
+    cpu_kernels._fast_linear(layer, values).sum().backward()
+    assert computed == [dtype]
+    assert torch.allclose(values.grad, layer.weight.sum(dim=0), atol=2**-6, rtol=2**-6)
 
 
 def heads(rows=3, query_heads=4, key_heads=4, queries=1, tokens=40, width=16):

@@ -28,7 +28,7 @@ ONE_OF_EACH = (
     "video_str/6: Qwen2.5-VL-7B-Instruct",
     "dr2seg/3: DR2Seg [R_desc=Y,R_len=N]",
     "videoseg_r1/4: Baseline Qwen2.5-VL-7B + SAM2-Large",
-    "vr_ttrl/10: Qwen2.5-VL-7B + Tent (entropy TTA)",
+    "vr_ttrl/4: VisionReasoner-7B w/ VR-TTRL [updates=1]",
 )
 
 

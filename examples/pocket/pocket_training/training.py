@@ -2,12 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from harness.errors import UsageError
+from harness.models.backends.cpu_kernels import lacks_half_products
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.trainer import Trainer, TrainingRun
 from harness.trainers import network as networks
@@ -48,7 +49,8 @@ class Course(ABC):
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = learning_rate
-            optimiser.step()
+            with in_float32() if lacks_half_products() else nullcontext():
+                optimiser.step()
             optimiser.zero_grad()
         return float(norm)
 
@@ -123,6 +125,22 @@ class WorldTrainer(Trainer):
         run.progress.end()
         export(run.checkpoint)
         return {"steps": course.steps}
+
+
+@contextmanager
+def in_float32() -> Iterator[None]:
+    """Let Muon make its products in float32: torch's converts the gradients to bfloat16 itself."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Float32(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            if function is torch.Tensor.bfloat16:
+                return args[0].clone()  # which is changed in place
+            return function(*args, **(kwargs or {}))
+
+    with Float32():
+        yield
 
 
 @contextmanager

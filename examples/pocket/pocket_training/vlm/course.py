@@ -5,6 +5,7 @@ from torch import nn
 
 from harness.errors import ModelError
 from harness.models.backends.checkpoint import find
+from harness.models.backends.cpu_kernels import lacks_half_products
 from harness.models.backends.networks import load_network
 from harness.models.pocket import FOLDER
 from harness.trainers.session import processes
@@ -111,7 +112,7 @@ class PocketCourse(Course):
         learned = batch["labels"] != IGNORED
         labels = batch["labels"][learned]
         measured = batch["measured"][learned] & torch.isin(labels, NUMBERS)
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=not lacks_half_products()):
             hidden = run_network(self.network, batch, middle=self.middle)
             logits = self.network.lm_head(hidden.last[learned])
         words = word_losses(logits, labels, measured, NUMBERS, spread=self.stage.spread(part))
