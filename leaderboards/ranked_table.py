@@ -80,7 +80,7 @@ class Table:
     """Score of perfect answers on the headline."""
     entries: tuple[Entry, ...]
     published: tuple[PublishedRow, ...] = ()
-    """Rows of papers, which have no rank and are compared with nothing."""
+    """Rows of papers, which have no rank and no paired test."""
     scoring: tuple[Metric, ...] = ()
     """The headline last, after the metrics that it is derived from; empty if it is not known."""
     notes: tuple[str, ...] = ()

@@ -1,10 +1,12 @@
 """`harness list`: the installed plugins of a kind, or one with its settings.
 
 Everything is read from entry points, cards and sources (`harness.catalog`). Only a single task
-without a card is imported, to list its protocols.
+whose card does not describe its protocols, or without a card, is imported to list them.
 """
 
 from argparse import Namespace
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -13,7 +15,7 @@ from harness import plugins, presets
 from harness.catalog.task_facts import protocol_facts, stated_facts
 from harness.cli.output import show_json
 from harness.cli.tables import show_columns, wrap_lines
-from harness.errors import counted
+from harness.errors import HarnessError, counted
 from harness.spec import KINDS
 
 WITH_REQUIREMENTS = ("models", "backends", "segmenters", "propagators")
@@ -42,8 +44,8 @@ def list_plugins(arguments: Namespace) -> int:
     if arguments.name is not None or kind == "trainers":
         for plugin, entry in zip(described, entries.values(), strict=True):
             plugin |= details(kind, entry, complete=arguments.all or arguments.json)
-            if kind == "tasks" and "title" not in plugin:
-                plugin |= protocol_facts(entry)
+            if kind == "tasks":
+                plugin |= _unstated_facts(entry)
     if arguments.name is not None:
         # Left out of lists: a package's name and version cost more to read than all the rest.
         package = entries[arguments.name].dist
@@ -145,6 +147,19 @@ def details(kind: str, entry: EntryPoint, *, complete: bool = True) -> dict[str,
         if n_more := len(lines) - len(names):
             fields["more"] = f"{n_more} settings: harness list {kind} {entry.name} --all"
     return {**fields, "configs": configs(entry)} if kind == "trainers" else fields
+
+
+def _unstated_facts(entry: EntryPoint) -> dict[str, object]:
+    """Return facts of a task's protocols that it has no card for, or that its card leaves empty."""
+    card = plugins.find_card(entry.name)
+    if card is None:
+        return protocol_facts(entry)
+    if not all(card.protocols.values()):
+        with suppress(HarnessError):  # the card is shown without them
+            protocols = protocol_facts(entry).get("protocols")
+            if isinstance(protocols, Mapping):
+                return {"protocols": {**card.protocols, **protocols}}
+    return {}
 
 
 def configs(entry: EntryPoint) -> list[str]:
