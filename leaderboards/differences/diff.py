@@ -59,8 +59,8 @@ class Difference:
     """Samples of the comparison whose scores differ; None where the headline has no value of one
     sample."""
     unread: tuple[tuple[int, int], ...] = ()
-    """Of each run: the number of samples whose response could not be read, and of all its samples;
-    empty if all were read."""
+    """Numbers of samples whose response could not be read, and of all samples, of each run; empty
+    if all were read."""
 
     @property
     def unread_text(self) -> str:
