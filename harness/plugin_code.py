@@ -127,10 +127,11 @@ def changed_scoring_code(recorded: Mapping[str, str]) -> list[str]:
 def _modules_defining(functions: Iterable[object]) -> set[str]:
     """Return the modules that define functions, and those that they were made of."""
     modules: set[str] = set()
-    waiting, begun = [*functions], set()
+    waiting: list[Any] = [*functions]
+    begun: set[int] = set()
     while waiting:
         part = waiting.pop()
-        if not callable(part) or id(part) in begun:
+        if id(part) in begun or not callable(part):
             continue
         begun.add(id(part))
         match part:
