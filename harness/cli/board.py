@@ -129,17 +129,14 @@ def _built(arguments: Namespace, index: "KnownValues | None") -> "Board":
 
 def _report(arguments: Namespace, paths: Sequence[str], board: "Board") -> int:
     """Print what was written and what is not on the board; return 1 if a run was refused."""
-    from harness.leaderboards.formatting import older_scorer_note
-
     below = [incomplete_below(folder) for folder in arguments.runs]
     for path in dict.fromkeys(path for unscored, _ in below for path in unscored):
         note(f"{path} has no scores: the benchmark does not publish its ground truth.")
     unfinished = list(dict.fromkeys(path for _, paths in below for path in paths))
     for path in unfinished:
         note(f"{path} is unfinished and left out; run the same `harness eval` to finish it.")
-    for table in board.tables:
-        if text := older_scorer_note([entry.row for entry in table.entries]):
-            note(text)
+    for text in board.notes_on_older_scorers:
+        note(text)
     for refusal in board.refused:
         name = f"{refusal.model} {refusal.run}".strip()
         say(f"refused: {name}: {refusal.reason}", to=sys.stderr)

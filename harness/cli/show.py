@@ -5,17 +5,15 @@ whose card does not describe its protocols, or without a card, is imported to li
 """
 
 from argparse import Namespace
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import EntryPoint
 from typing import Any
 
 from harness import plugins, presets
-from harness.catalog.task_facts import protocol_facts, stated_facts
+from harness.catalog.task_facts import stated_facts, unstated_facts
 from harness.cli.output import show_json
 from harness.cli.tables import show_columns, wrap_lines
-from harness.errors import HarnessError, counted
+from harness.errors import counted
 from harness.spec import KINDS
 
 WITH_REQUIREMENTS = ("models", "backends", "segmenters", "propagators")
@@ -45,7 +43,7 @@ def list_plugins(arguments: Namespace) -> int:
         for plugin, entry in zip(described, entries.values(), strict=True):
             plugin |= details(kind, entry, complete=arguments.all or arguments.json)
             if kind == "tasks":
-                plugin |= _unstated_facts(entry)
+                plugin |= unstated_facts(entry)
     if arguments.name is not None:
         # Left out of lists: a package's name and version cost more to read than all the rest.
         package = entries[arguments.name].dist
@@ -147,19 +145,6 @@ def details(kind: str, entry: EntryPoint, *, complete: bool = True) -> dict[str,
         if n_more := len(lines) - len(names):
             fields["more"] = f"{n_more} settings: harness list {kind} {entry.name} --all"
     return {**fields, "configs": configs(entry)} if kind == "trainers" else fields
-
-
-def _unstated_facts(entry: EntryPoint) -> dict[str, object]:
-    """Return facts of a task's protocols that it has no card for, or that its card leaves empty."""
-    card = plugins.find_card(entry.name)
-    if card is None:
-        return protocol_facts(entry)
-    if not all(card.protocols.values()):
-        with suppress(HarnessError):  # the card is shown without them
-            protocols = protocol_facts(entry).get("protocols")
-            if isinstance(protocols, Mapping):
-                return {"protocols": {**card.protocols, **protocols}}
-    return {}
 
 
 def configs(entry: EntryPoint) -> list[str]:
