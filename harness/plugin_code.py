@@ -1,20 +1,25 @@
-"""Hashes of the code of third-party plugins, recorded to find what changed before a run resumes.
+"""Hashes of the code of third-party plugins and of scorers, recorded to find what changed since.
 
 A plugin's code is its module, the modules of the same package that it imports, and text files of
 the package, such as prompts, if those modules' source names the file or its folder. Comments and
 layout do not count. Nothing is imported: the files are read.
+
+A scorer's code is the modules that define its functions, and those that they import. Of harness
+itself only modules of tasks and metrics count.
 """
 
 import ast
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import Any
 
 from harness import plugins
@@ -31,6 +36,9 @@ TEXT_SUFFIXES = frozenset({".txt", ".md", ".toml", ".yaml", ".yml", ".jinja", ".
 """Suffixes of files that count if the source names their folder."""
 MAX_BYTES = 2**26
 """Largest number of bytes of such a file; larger ones are weights, which models record."""
+OWN_PACKAGE = "harness"
+SCORING_PACKAGES = ("harness.metrics.", "harness.tasks.")
+"""Packages of harness with the code of scorers."""
 KINDS_WITHOUT_CODE: frozenset[Kind] = frozenset({"boards", "presets"})
 """Kinds of plugins that are files without code."""
 
@@ -54,7 +62,7 @@ def plugin_code(names: Iterable[str], *objects: object) -> dict[str, dict[str, A
         package["files"] |= _files_of(entry.module)
     for module in dict.fromkeys(type(an_object).__module__ for an_object in objects):
         top = module.partition(".")[0]
-        if top not in ("harness", "builtins", "__main__"):
+        if top not in (OWN_PACKAGE, "builtins", "__main__"):
             packages.setdefault(top, {"files": {}})["files"] |= _files_of(module)
     classes = {base for an_object in objects for base in type(an_object).__mro__}
     if sources := _sources_in_program(classes):
@@ -92,6 +100,66 @@ def code_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[st
         if before.get(name) != after.get(name)
         and (name in before or name.startswith("version of ") or name.endswith(".py"))
     ]
+
+
+def scoring_code(functions: Iterable[object]) -> dict[str, str]:
+    """Return the hash of each module that defines a scorer's functions, with what it imports.
+
+    Docstrings do not count, nor functions that a script or notebook defines.
+
+    Args:
+        functions: The scorer's functions; what is not callable is left out. Functions that they
+            call through `partial`, a closure or the fields of an object count too.
+    """
+    hashes = {module: _scorer_hash(module) for module in sorted(_modules_defining(functions))}
+    return {module: hash_ for module, hash_ in hashes.items() if hash_ is not None}
+
+
+def changed_scoring_code(recorded: Mapping[str, str]) -> list[str]:
+    """Return the modules of a result of `scoring_code` whose installed code has another hash.
+
+    A module that is not installed is left out: nothing is known about it.
+    """
+    now = {module: _scorer_hash(module) for module in recorded}
+    return [module for module in sorted(now) if now[module] not in (None, recorded[module])]
+
+
+def _modules_defining(functions: Iterable[object]) -> set[str]:
+    """Return the modules that define functions, and those that they were made of."""
+    modules: set[str] = set()
+    waiting: list[Any] = [*functions]
+    begun: set[int] = set()
+    while waiting:
+        part = waiting.pop()
+        if id(part) in begun or not callable(part):
+            continue
+        begun.add(id(part))
+        match part:
+            case partial():
+                waiting += [part.func, *part.args, *part.keywords.values()]
+            case MethodType():
+                waiting += [part.__func__, part.__self__]
+            case FunctionType():
+                modules.add(part.__module__)
+                for cell in part.__closure__ or ():
+                    with suppress(ValueError):  # not yet filled
+                        waiting.append(cell.cell_contents)
+            case type():
+                modules.add(part.__module__)
+            case _:
+                modules.add(type(part).__module__)
+                names = getattr(part, "__dataclass_fields__", getattr(part, "__dict__", ()))
+                waiting += [getattr(part, name, None) for name in names]
+    return modules
+
+
+def _scorer_hash(module: str) -> str | None:
+    """Return the hash of a scorer's module with those that it imports; None if it has no source."""
+    package = _package_of(module)
+    if package is None or (package.top == OWN_PACKAGE and not module.startswith(SCORING_PACKAGES)):
+        return None
+    hashes = {path: source.bare_hash for path, source in _imported_by(module, package)}
+    return _hash(repr(sorted(hashes.items()))) if hashes else None
 
 
 def _by_setting(packages: Mapping[str, Any]) -> dict[str, str | None]:
@@ -207,8 +275,20 @@ def _files_of(module: str) -> dict[str, str]:
         return {}
     hashes: dict[str, str] = {}
     named: set[str] = set()
+    for path, source in _imported_by(module, package):
+        hashes[path] = source.hash
+        named |= source.texts
+    for path, file in package.texts(frozenset(named)):
+        hashes[path] = content_hash(file).hex()[:16]
+    return dict(sorted(hashes.items()))
+
+
+def _imported_by(module: str, package: _Package) -> Iterator[tuple[str, "_Source"]]:
+    """Yield (path in the package, content) of a module and of those that it imports from there."""
     parts = module.split(".")
     waiting = [".".join(parts[:length]) for length in range(1, len(parts) + 1)]  # a, a.b, a.b.c
+    if package.top == OWN_PACKAGE:
+        waiting = [module]
     begun = set(waiting)
     while waiting:
         name = waiting.pop()
@@ -216,21 +296,22 @@ def _files_of(module: str) -> dict[str, str]:
             continue
         path, file = module_file
         source = _source(file, str(status_marks(file.stat())))
-        hashes[path] = source.hash
-        named |= source.texts
+        yield path, source
         is_package = file.name == "__init__.py"
         for imported in source.imports(name, is_package=is_package):
             if imported in begun or _is_of_another(imported, module, package):
                 continue
             begun.add(imported)
             waiting.append(imported)
-    for path, file in package.texts(frozenset(named)):
-        hashes[path] = content_hash(file).hex()[:16]
-    return dict(sorted(hashes.items()))
 
 
 def _is_of_another(imported: str, module: str, package: _Package) -> bool:
-    """Return True for a module in a folder of many packages that is not the plugin's own."""
+    """Return True for a module in a folder of many packages that is not the plugin's own.
+
+    Of harness, modules that are not of scorers are such ones.
+    """
+    if package.top == OWN_PACKAGE:
+        return not imported.startswith(SCORING_PACKAGES)
     return (
         not package.top
         and imported != module
@@ -240,9 +321,11 @@ def _is_of_another(imported: str, module: str, package: _Package) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A module's hash, its imports, and texts that may be paths of files."""
+    """A module's hashes, its imports, and texts that may be paths of files."""
 
     hash: str
+    bare_hash: str
+    """Hash without docstrings, equal in all versions of Python."""
     modules: frozenset[tuple[int, str, str]]
     """Imports as (level of a relative one, module, name that is taken from it)."""
     texts: frozenset[str]
@@ -274,7 +357,8 @@ def _source(file: Path, marks: str) -> _Source:
     try:
         tree = ast.parse(data)
     except (SyntaxError, ValueError):
-        return _Source(blake2b(data, digest_size=8).hexdigest(), frozenset(), frozenset())
+        hash_ = blake2b(data, digest_size=8).hexdigest()
+        return _Source(hash_, hash_, frozenset(), frozenset())
     modules: set[tuple[int, str, str]] = set()
     texts: set[str] = set()
     for node in ast.walk(tree):
@@ -284,9 +368,34 @@ def _source(file: Path, marks: str) -> _Source:
             modules |= {(node.level, node.module or "", alias.name) for alias in node.names}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             texts |= {node.value} if POSSIBLE_PATH.match(node.value) else set()
-    return _Source(_tree_hash(tree), frozenset(modules), frozenset(texts))
+    bare_hash = _hash(repr(_without_docstrings(tree)))
+    return _Source(_tree_hash(tree), bare_hash, frozenset(modules), frozenset(texts))
+
+
+def _without_docstrings(node: object) -> object:
+    """Return code as plain data without docstrings and empty fields.
+
+    Unlike `ast.dump`, it is equal in all versions of Python: a board may be built in another one
+    than that which scored its runs.
+    """
+    match node:
+        case ast.Expr(value=ast.Constant()):
+            return ()
+        case ast.AST():
+            parts = (
+                (name, value) for name, value in ast.iter_fields(node) if value not in (None, [])
+            )
+            return type(node).__name__, *((name, _without_docstrings(part)) for name, part in parts)
+        case list():
+            return [_without_docstrings(part) for part in node]
+    return node
 
 
 def _tree_hash(tree: ast.AST) -> str:
     """Return the hash of code without its comments and layout."""
-    return blake2b(ast.dump(tree).encode(), digest_size=8).hexdigest()
+    return _hash(ast.dump(tree))
+
+
+def _hash(text: str) -> str:
+    """Return the hash of a text as 16 hexadecimal digits."""
+    return blake2b(text.encode(), digest_size=8).hexdigest()

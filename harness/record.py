@@ -381,12 +381,12 @@ def differences(old: object, new: object, name: str = "") -> list[str]:
 def changed_numbers(stored: Mapping[str, Any], results: Mapping[str, Any]) -> list[str]:
     """Return the values that differ between stored results and these, one line each.
 
-    Descriptions of metrics do not count, nor what the stored results lack, as in runs of earlier
-    versions: metrics, a ledger, forms.
+    Descriptions of metrics and the scorer's code do not count, nor what the stored results lack, as
+    in runs of earlier versions: metrics, a ledger, forms.
     """
     current = json.loads(json.dumps(results, default=json_scalar))
     current = without_metrics(current, current["metrics"].keys() - stored["metrics"].keys())
-    left_out = {"about", *({"ledger", "forms"} - stored.keys())}
+    left_out = {"about", "scoring_code", *({"ledger", "forms"} - stored.keys())}
     old = {name: value for name, value in stored.items() if name not in left_out}
     new = {name: value for name, value in current.items() if name not in left_out}
     return differences(old, new)

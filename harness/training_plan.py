@@ -169,7 +169,8 @@ def _estimate_texts(
     cost = title.removeprefix(f"{step.name}: ")
     size = f"{size_of(model):.3g} billion weights, by the name of the network"
     steps = counted(step.estimate.steps, "step")
-    yield "estimate", f"{steps}, {cost}; {size}; uncertain by a factor of 3 (docs/published.md)"
+    bounds = "on a machine that does nothing else, uncertain by a factor of 3 (docs/published.md)"
+    yield "estimate", f"{steps}, {cost}; {size}; {bounds}"
     yield from (("", line.strip()) for line in lines if not line.startswith("  samples:"))
 
 

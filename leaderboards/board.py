@@ -16,6 +16,7 @@ from harness.errors import HarnessError, StoreError
 from harness.leaderboards.collection import without_collection
 from harness.leaderboards.column_metrics import check_metrics
 from harness.leaderboards.definitions import Definition
+from harness.leaderboards.formatting import older_scorer_note
 from harness.leaderboards.grid import Grid, LeftOff, grid
 from harness.leaderboards.history.known import KnownValues
 from harness.leaderboards.naming import names, stored_method
@@ -70,6 +71,12 @@ class Board:
     refused: tuple[Refused, ...] = ()
     left_off: tuple[LeftOff, ...] = ()
     """Runs that fit no cell of the paper's table."""
+
+    @property
+    def notes_on_older_scorers(self) -> list[str]:
+        """A note on each table with numbers of an older scorer."""
+        rows = ([entry.row for entry in board_table.entries] for board_table in self.tables)
+        return list(filter(None, map(older_scorer_note, rows)))
 
 
 @without_collection()

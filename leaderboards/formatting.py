@@ -5,11 +5,13 @@ Numbers are fractions or metric values; `NOTHING` stands for a missing one. A ro
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from harness.errors import counted
 from harness.leaderboards.row import Reproduction, Row, TrainingInfo
 from harness.metrics.label_noise import NAME as LABEL_NOISE
+from harness.plugin_code import changed_scoring_code
 from harness.scores import Better
 from harness.statistics.paired import Comparison
 from harness.statistics.text import NOTHING as NOTHING
@@ -239,6 +241,21 @@ def changed_note(row: Row) -> str:
     return (
         f"{row.name} ({row.run}) was predicted in parts by different code: "
         f"{'; '.join(row.changed)} changed."
+    )
+
+
+def older_scorer_note(rows: Sequence[Row]) -> str:
+    """Return a note on rows of a task whose scorer's code was changed since; empty for none."""
+    changed = [changed_scoring_code(row.scoring_code) for row in rows]
+    older = [row for row, modules in zip(rows, changed, strict=True) if modules]
+    if not older:
+        return ""
+    verb = "is" if len(older) == 1 else "are"
+    return (
+        f"{counted(len(older), 'number')} of {older[0].task} {verb} of an older scorer "
+        f"({', '.join(sorted({*chain.from_iterable(changed)}))} changed since): "
+        f"{', '.join(f'{row.name} ({row.run})' for row in older)}. `harness score RUN` makes such "
+        "a number anew, and the same `harness eval` with --rescore records it."
     )
 
 

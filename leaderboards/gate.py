@@ -21,6 +21,7 @@ from typing import TypedDict
 from harness.errors import DataError, HarnessError, MissingBaseline, UsageError, counted
 from harness.leaderboards.baseline import Key, by_task, task_key, task_text
 from harness.leaderboards.differences.changed import changed
+from harness.leaderboards.formatting import older_scorer_note
 from harness.leaderboards.gate_report import GateReport, TaskVerdict
 from harness.leaderboards.losses import SLACK, compare_answers, is_significant, limit
 from harness.leaderboards.row import Row, row
@@ -215,7 +216,7 @@ class _Rules:
             if before.value is None or after.value is None
             else after.value - before.value,
             failures=tuple(_lost_number(before, after)),
-            notes=tuple(notes),
+            notes=(*notes, *filter(None, [older_scorer_note([before, after])])),
         )
 
 

@@ -80,7 +80,7 @@ class Table:
     """Score of perfect answers on the headline."""
     entries: tuple[Entry, ...]
     published: tuple[PublishedRow, ...] = ()
-    """Rows of papers, which have no rank and are compared with nothing."""
+    """Rows of papers, which have no rank and no paired test."""
     scoring: tuple[Metric, ...] = ()
     """The headline last, after the metrics that it is derived from; empty if it is not known."""
     notes: tuple[str, ...] = ()
@@ -251,6 +251,7 @@ def _notes(rows: Sequence[Row]) -> Iterator[str]:
     yield from filter(None, map(formatting.ledger_note, rows))
     yield from (formatting.paper_note(run_row) for run_row in rows if run_row.published)
     yield from formatting.label_noise_notes(rows)
+    yield from filter(None, [formatting.older_scorer_note(rows)])
 
 
 def _protocols(run: Run, run_row: Row) -> tuple[Bracketed, ...]:

@@ -173,6 +173,8 @@ class Row:
     """Peak memory of tensors on one GPU in bytes; None without a GPU."""
     weights: Mapping[str, str] = field(default_factory=dict)
     """Hash of the weights of each part that has some, by the part's place in the model."""
+    scoring_code: Mapping[str, str] = field(default_factory=dict)
+    """Hash of each module of the scorer (`plugin_code.scoring_code`); empty if not recorded."""
     badges: tuple[str, ...] = ()
     """Names of parts that are toys or classical and decide the answer (`parts`)."""
     of_benchmark: bool = False
@@ -238,6 +240,7 @@ def row(run: Run) -> Row:
                 for name, pair in _typed("intervals", results["intervals"]).items()
             },
             ledger=_typed("ledger", results.get("ledger")),
+            scoring_code=_typed("scoring_code", results.get("scoring_code", {})),
             seconds=float(seconds) if isinstance(seconds, (int, float)) else None,
             judge=_judge(manifest.get("task", {}).get("arguments", {})),
             seed=_typed("seed", manifest.get("seed")),

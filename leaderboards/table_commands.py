@@ -145,7 +145,8 @@ def total(steps: Sequence[Step], device: Device) -> str:
         return f"none of {counted(n_left_out, 'step')} can run here as it is"
     without = f" without {counted(n_left_out, 'step')} that cannot run here" if n_left_out else ""
     time = Estimate(hours, 0).time
-    return f"about {time} in all{without}; uncertain by a factor of 3 (docs/published.md)"
+    bounds = "on a machine that does nothing else, uncertain by a factor of 3 (docs/published.md)"
+    return f"about {time} in all{without}; {bounds}"
 
 
 def boards(definition: Definition, out: Path) -> list[Step]:

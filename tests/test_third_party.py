@@ -103,7 +103,7 @@ def test_the_package_brings_a_card_a_board_and_its_numbers(images, process, tmp_
     assert (card["title"], card["default_split"], card["protocols"]) == (
         "Brightest",
         "test",
-        {"brightest/iou": ""},
+        {"brightest/iou": "mean IoU"},
     )
     done = process("reproduce", "bright", "1", "--data", images, "--out", "made")
     assert done.returncode == 0, done.stderr

@@ -9,11 +9,13 @@ import ast
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib.metadata import EntryPoint
 from typing import Any
 
 from harness import plugins
 from harness.catalog.settings import ModuleSource, offered_settings
+from harness.errors import HarnessError
 
 FORM_CLASS = "AnswerForm"  # by name, as harness.types imports NumPy, which listing does not need
 
@@ -69,6 +71,19 @@ def protocol_facts(entry: EntryPoint) -> dict[str, object]:
         "protocol": name,
         "headline": protocols[name].headline,
     }
+
+
+def unstated_facts(entry: EntryPoint) -> dict[str, object]:
+    """Return facts of a task's protocols that it has no card for, or that its card leaves empty."""
+    card = plugins.find_card(entry.name)
+    if card is None:
+        return protocol_facts(entry)
+    if not all(card.protocols.values()):
+        with suppress(HarnessError):  # the card is shown without them
+            protocols = protocol_facts(entry).get("protocols")
+            if isinstance(protocols, Mapping):
+                return {"protocols": {**card.protocols, **protocols}}
+    return {}
 
 
 def metric_names(entry: EntryPoint, protocol: str) -> tuple[str, ...]:

@@ -135,6 +135,8 @@ def _report(arguments: Namespace, paths: Sequence[str], board: "Board") -> int:
     unfinished = list(dict.fromkeys(path for _, paths in below for path in paths))
     for path in unfinished:
         note(f"{path} is unfinished and left out; run the same `harness eval` to finish it.")
+    for text in board.notes_on_older_scorers:
+        note(text)
     for refusal in board.refused:
         name = f"{refusal.model} {refusal.run}".strip()
         say(f"refused: {name}: {refusal.reason}", to=sys.stderr)

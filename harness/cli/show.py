@@ -1,7 +1,7 @@
 """`harness list`: the installed plugins of a kind, or one with its settings.
 
 Everything is read from entry points, cards and sources (`harness.catalog`). Only a single task
-without a card is imported, to list its protocols.
+whose card does not describe its protocols, or without a card, is imported to list them.
 """
 
 from argparse import Namespace
@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint
 from typing import Any
 
 from harness import plugins, presets
-from harness.catalog.task_facts import protocol_facts, stated_facts
+from harness.catalog.task_facts import stated_facts, unstated_facts
 from harness.cli.output import show_json
 from harness.cli.tables import show_columns, wrap_lines
 from harness.errors import counted
@@ -42,8 +42,8 @@ def list_plugins(arguments: Namespace) -> int:
     if arguments.name is not None or kind == "trainers":
         for plugin, entry in zip(described, entries.values(), strict=True):
             plugin |= details(kind, entry, complete=arguments.all or arguments.json)
-            if kind == "tasks" and "title" not in plugin:
-                plugin |= protocol_facts(entry)
+            if kind == "tasks":
+                plugin |= unstated_facts(entry)
     if arguments.name is not None:
         # Left out of lists: a package's name and version cost more to read than all the rest.
         package = entries[arguments.name].dist

@@ -45,6 +45,8 @@ def show(
             say(*wrap_lines(f"({stated}{ALONE})"))
         if diff.changes is not None:
             say(diff.changes)
+    if diff.unread_text:
+        say(*wrap_lines(diff.unread_text))
     below()
     if arguments.out is not None:
         say(arguments.out)

@@ -5,10 +5,12 @@ A training records the first signal (`interrupts`), so that a state can be saved
 and journals the answered samples (`terminable`); a second signal ends that too.
 """
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TypeAlias
 
@@ -17,13 +19,16 @@ KEPT_IGNORED = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []
 ENDING = [signal.SIGTERM, *KEPT_IGNORED]
 """Signals by which other programs end a process."""
 
+STOPPING = "stopping as soon as the state can be saved; Ctrl-C once more stops at once\n"
+
 Handler: TypeAlias = Callable[[int, FrameType | None], None]
 
 
 class Interrupts:
     """A flag that a signal sets."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, speaks: bool = False) -> None:
+        self._speaks = speaks
         self._requested = threading.Event()
         self._raises = False
 
@@ -49,15 +54,21 @@ class Interrupts:
         self._requested.set()
         if self._raises or (again and number == signal.SIGINT):
             raise KeyboardInterrupt
+        if self._speaks and not again:
+            # Not `print`: the signal may have come within one, whose buffer is not reentrant.
+            with suppress(OSError, ValueError, AttributeError):
+                line = f"\n{STOPPING}" if sys.stderr.isatty() else STOPPING  # below a drawn bar
+                os.write(sys.stderr.fileno(), line.encode())
 
 
 @contextmanager
-def interrupts() -> Iterator[Interrupts]:
+def interrupts(*, speaks: bool = False) -> Iterator[Interrupts]:
     """Record the first Ctrl-C, so that a state can be saved; the second raises KeyboardInterrupt.
 
-    SIGTERM and SIGHUP are recorded in the same way, and raise in a block of `at_once` alone.
+    SIGTERM and SIGHUP are recorded in the same way, and raise in a block of `at_once` alone. With
+    `speaks`, a line on standard error says at once what a recorded signal leads to.
     """
-    requested = Interrupts()
+    requested = Interrupts(speaks=speaks)
     with _handled(requested.notice, signal.SIGINT, *ENDING):
         yield requested
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import DataError, HarnessError
+from harness.plugin_code import scoring_code
 from harness.plugins import plugin_errors
 from harness.run.batching import units
 from harness.run.ledger import Ledger, unit_ledger
@@ -19,7 +20,7 @@ from harness.scores import UnitScore, check_scores, with_python_numbers
 from harness.statistics.bootstrap import intervals
 from harness.store.journal import JournalPosition
 from harness.summary import summarise, values
-from harness.task import Task
+from harness.task import Protocol, Task
 from harness.types import FailureKind, Prediction, Sample
 
 
@@ -86,7 +87,18 @@ class Scorer:
             summary = summarise(
                 task, manifest, done, counted.failures, counted.usage, bounds, ceiling
             )
-            return {**summary, "ledger": counted.ledger.to_json(task, done, manifest["model"])}
+            return {
+                **summary,
+                "ledger": counted.ledger.to_json(task, done, manifest["model"]),
+                "scoring_code": scoring_code(_functions_of(task.protocol)),
+            }
+
+
+def _functions_of(protocol: Protocol) -> Iterator[object]:
+    """Yield the functions that make a protocol's numbers; None for those that it does not have."""
+    yield from (protocol.score, protocol.reads)
+    for metric in protocol.metrics:
+        yield from (metric.corpus, metric.derived)
 
 
 @dataclass(kw_only=True)

@@ -198,7 +198,7 @@ def train(
             return Training(out)
         if options.accept_code and manifest.get("changed"):
             options.progress.note(f"{MANIFEST} lists what has changed since the training began")
-        with interrupts() as stopping:
+        with interrupts(speaks=main) as stopping:
             run = replace(
                 prepared.run,
                 stopping=stopping,

@@ -8,12 +8,13 @@ difference: a paired comparison shows far smaller changes than two separate inte
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import product
 from typing import Literal
 
 import numpy as np
 
 from harness.errors import DataError, counted
-from harness.scores import Better, Metric, UnitScore, value_of
+from harness.scores import Better, Mean, Metric, Ratio, Statistic, UnitScore, value_of
 from harness.statistics.bootstrap import RESAMPLES, weighted_metrics
 from harness.statistics.clusters import counted_groups, group_sums, of_corpora
 from harness.statistics.clusters import dependencies_of as dependencies_of
@@ -21,7 +22,6 @@ from harness.statistics.detection import RightAnswers
 from harness.statistics.jackknife import DEFAULT_BLOCKS, jackknife_error, replicates
 from harness.statistics.power import POWER, errors_to_show, minimum_detectable
 from harness.statistics.quantiles import check_level, half_width, two_sided_p
-from harness.statistics.shares import weights_of_shares
 from harness.statistics.swaps import ROUNDING_ERROR, Swaps, swap_test
 from harness.statistics.text import number, p_value
 
@@ -30,6 +30,8 @@ MIN_ANSWERS, MIN_GROUPS = 24, 8
 for which a detectable loss is stated. From these on the stated loss is shown in 76 to 84 % of
 simulations; with one differing group in 66 to 68 %: docs/design/statistics.md."""
 
+MAX_PARTS = 8
+"""Largest number of parts of a derived metric whose range is looked for."""
 ESTIMATE = "estimate which difference they would show"
 
 
@@ -311,7 +313,7 @@ def _with_swap_test(
     error = float(np.std(finite)) if finite.size else 0.0
     test = swap_test(used, first, second, name=name, count=resamples, seed=seed)
     low, high = test.interval(comparison.level, error=error, groups=comparison.n_groups)
-    if used[-1].better == "higher" and _are_shares(a, name) and _are_shares(b, name):
+    if used[-1].better == "higher" and _is_within_1(used, [*a, *b]):
         low, high = max(low, -1.0), min(high, 1.0)
     comparison = replace(comparison, interval=(low, high), p_value=test.p_value, swaps=test)
     if error <= ROUNDING_ERROR:
@@ -329,10 +331,38 @@ def _with_swap_test(
     return replace(comparison, detectable=size, by_formula=formula, answers=answers)
 
 
-def _are_shares(units: Sequence[UnitScore], name: str) -> bool:
-    """Return True if all of a metric's scores are 0 or 1, and there is one."""
-    weights = weights_of_shares(units, name)
-    return weights is not None and weights.size > 0
+def _is_within_1(used: Sequence[Metric], units: Sequence[UnitScore]) -> bool:
+    """Return True if a metric's number is from 0 to 1 for any mixture of these units.
+
+    All scores that it is made of are then from 0 to 1, and a derived metric is where its parts are
+    0 or 1: enough for the means and products in use.
+    """
+    for metric in used:
+        if metric.derived is not None:
+            if len(metric.inputs) > MAX_PARTS:
+                return False
+            corners = np.array(list(product((0.0, 1.0), repeat=len(metric.inputs))))
+            with np.errstate(all="ignore"):
+                numbers = np.asarray(metric.derived(*corners.T))
+            if not np.all((numbers >= 0) & (numbers <= 1)):  # false for NaN too
+                return False
+        elif not all(
+            _score_within_1(score)
+            for unit in units
+            if (score := unit.scores.get(metric.name)) is not None
+        ):
+            return False
+    return True
+
+
+def _score_within_1(score: Statistic) -> bool:
+    """Return True for a mean or a ratio from 0 to 1."""
+    match score:
+        case Mean():
+            return 0 <= score.value <= 1 and score.weight >= 0
+        case Ratio():
+            return 0 <= score.numerator <= score.denominator
+    return False
 
 
 def _with_jackknife(

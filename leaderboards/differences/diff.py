@@ -29,6 +29,7 @@ from harness.run.judging import verdicts_of
 from harness.scores import UnitScore
 from harness.statistics.paired import Comparison, compare
 from harness.task import Task
+from harness.types import FailureKind
 
 SUBSET = "subset"
 """Name of the step to the samples that both runs have."""
@@ -57,6 +58,18 @@ class Difference:
     changes: SampleChanges | None = None
     """Samples of the comparison whose scores differ; None where the headline has no value of one
     sample."""
+    unread: tuple[tuple[int, int], ...] = ()
+    """Numbers of samples whose response could not be read, and of all samples, of each run; empty
+    if all were read."""
+
+    @property
+    def unread_text(self) -> str:
+        """The responses of each run that could not be read, as a line; empty for none."""
+        counts = [
+            f"{n_unread} of {counted(n_samples, 'sample')} of {name}"
+            for name, (n_unread, n_samples) in zip((self.a, self.b), self.unread, strict=False)
+        ]
+        return f"responses that could not be read: {', '.join(counts)}" if counts else ""
 
     @property
     def verdict(self) -> str:
@@ -175,7 +188,17 @@ def diff_runs(
         level=level,
         comparison=compare(*scored, name=walk.metrics[-1].name, level=level) if is_paired else None,
         changes=sample_changes(*scored) if is_paired else None,
+        unread=_unread(a, b),
     )
+
+
+def _unread(a: Run, b: Run) -> tuple[tuple[int, int], ...]:
+    """Return `Difference.unread` of two runs."""
+    counts = [
+        (run.results["failures"].get(FailureKind.PARSE, 0), run.results["n_total"])
+        for run in (a, b)
+    ]
+    return tuple(counts) if any(n_unread for n_unread, _ in counts) else ()
 
 
 def _nothing_answered(a: Run, b: Run, n_samples: int) -> DataError:

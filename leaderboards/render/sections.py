@@ -17,9 +17,7 @@ from harness.leaderboards.ranked_table import Entry, Table
 from harness.leaderboards.row import Row
 
 PRINTED_MARK = "○"  # in place of a rank
-PRINTED_SUMMARY = (
-    "Reported in papers, not measured here: no rank, no interval, compared with nothing"
-)
+PRINTED_SUMMARY = "Reported in papers, not measured here: no rank, no interval, no paired test"
 BOLD_RULE = (
     " Rows of rank 1 are bold in the first table. A table for a paper (--format) has bold only for "
     "a row that is shown to be better than every other."

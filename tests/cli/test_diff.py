@@ -222,6 +222,22 @@ def test_a_grammar_goes_with_the_responses_of_another_prompt(capsys, evaluated, 
     )  # no way through failures
 
 
+def test_responses_that_could_not_be_read_are_counted_on_each_side(
+    capsys, responses, evaluated, tmp_path
+):
+    good = responses(MEVIS, "mevis", smaller=False)
+    lines = [json.loads(line) for line in good.read_text().splitlines()]
+    lines[0]["response"] = "I cannot see it."
+    mixed = tmp_path / "mixed.jsonl"
+    mixed.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    a, b = (evaluated(f"visionreasoner{READER.format(path)}") for path in (good, mixed))
+    made, _ = explained(capsys, a, b)
+    assert made["unread"] == [[0, 3], [1, 3]]
+    for second, is_told in ((b, True), (a, False)):
+        assert main(["diff", str(a.folder), str(second.folder)]) == 0
+        assert ("could not be read: 0 of 3" in capsys.readouterr().out) == is_told
+
+
 def test_other_samples_are_a_step(capsys, responses, evaluated):
     good, bad = (responses(MEVIS, "mevis", smaller=one) for one in (False, True))
     a = evaluated(f"visionreasoner{READER.format(good)}", subset="first2")

@@ -69,6 +69,22 @@ def test_a_badge_is_of_the_form_that_its_file_names(pair, tmp_path, name, begins
         assert path.read_text().startswith(begins)
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_junit_skips_an_inconclusive_task_unless_it_fails(make_run, rescore, fails):
+    before = make_run("before")
+    after = rescore(make_run("after"), lambda i, v: v + (i % 5 - 2) / 10)
+    report = check(before, after, max_drop=0.001, fail_on_inconclusive=fails)
+    assert report.verdicts[0].inconclusive
+    ((suite,),) = (ElementTree.fromstring(junit(report).encode()),)
+    assert [suite.get(name) for name in ("failures", "skipped")] == (
+        ["1", "0"] if fails else ["0", "1"]
+    )
+    (case,) = suite.findall("testcase")
+    assert (case.find("failure") is None) != fails and (case.find("skipped") is None) == fails
+    element = case.find("failure" if fails else "skipped")
+    assert element.get("message").startswith("inconclusive: ")
+
+
 def test_junit_counts_what_failed_and_is_well_formed(pair, make_run):
     video = make_run("v", task="disc_video")
     suites = ElementTree.fromstring(junit(check([pair[0], video], [pair[1], video])).encode())

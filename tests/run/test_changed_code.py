@@ -12,7 +12,7 @@ from harness.leaderboards.board import build
 from harness.leaderboards.differences.changed import answer_changes
 from harness.leaderboards.repeats import repeats
 from harness.plugin_code import code_changes, plugin_code
-from harness.record import Run
+from harness.record import Run, finish
 
 MODULES = {
     "model.py": """
@@ -57,6 +57,37 @@ def bright_finder(*, start: int = 0):
     "prompts/ask.txt": "Find {question}\n",
     "prompts/other.txt": "Perhaps read\n",
     "notes/other.txt": "Not read\n",
+    "scorer.py": """
+from harness.scores import Mean
+from .least import LEAST
+
+
+def score(unit, predictions):
+    \"\"\"Score one unit.\"\"\"
+    found = sum(p.answer.masks[0].area > LEAST for p in predictions)
+    return {"found": Mean(found / len(unit))}
+""",
+    "least.py": "LEAST = 5\n",
+    "task.py": """
+from dataclasses import replace
+from functools import partial
+from harness.scores import Metric
+from harness.task import Ceiling, Protocol
+from toys import dots
+from .scorer import score
+
+
+def graded_dots(data):
+    protocol = Protocol(
+        name="dots/found",
+        score=partial(score),
+        metrics=(Metric("found"),),
+        headline="found",
+        ceiling=Ceiling(value=1.0),
+        about="",
+    )
+    return replace(dots(data), name="graded_dots", protocol=protocol)
+""",
     "reward.py": """
 def brightness(response, sample, **facts):
     return min(len(response) / 100, 1.0)
@@ -75,6 +106,7 @@ def package(tmp_path, monkeypatch):
     (record / "METADATA").write_text("Metadata-Version: 2.1\nName: bright-finder\nVersion: 0.1\n")
     (record / "entry_points.txt").write_text(
         "[harness.models]\nbright_finder = bright_finder.model:bright_finder\n"
+        "[harness.tasks]\ngraded_dots = bright_finder.task:graded_dots\n"
         "[harness.rewards]\nbrightness = bright_finder.reward:brightness\n"
     )
     for name, text in MODULES.items():
@@ -269,6 +301,51 @@ def test_two_codes_of_a_plugin_are_not_told_as_the_same(package, dots, tmp_path,
     assert line in " ".join(capsys.readouterr().out.split())
     with pytest.raises(DataError, match="the same code"):
         repeats([a.folder, b.folder])
+
+
+def test_boards_and_gates_count_the_numbers_of_an_older_scorer(package, dots, tmp_path, capsys):
+    out, board = tmp_path / "out", tmp_path / "board"
+    line = ["eval", "--model", "bright_finder", "--tasks", "graded_dots", "--data", dots]
+    line = [str(word) for word in [*line, "--out", out]]
+    assert main(line) == 0
+    baseline = str(only_run(out).folder)
+    commands = {
+        "board": ["board", "build", "--runs", str(out), "--out", str(board)],
+        "site": ["board", "site", "--runs", str(out), "--out", str(tmp_path / "site-of-runs")],
+        "gate": ["board", "check", "--baseline", baseline, "--candidate", str(out)],
+    }
+
+    def notes():
+        texts = {}
+        for name, command in commands.items():
+            capsys.readouterr()
+            assert main(command) == 0
+            texts[name] = " ".join("".join(capsys.readouterr()).split())
+        texts["page"] = (board / "board.md").read_text()
+        return {name: "of an older scorer" in text for name, text in texts.items()}, texts
+
+    def edited(name, old, new):
+        path = package / name
+        path.write_text(path.read_text().replace(old, new))
+        for module in [module for module in sys.modules if module.startswith("bright_finder")]:
+            del sys.modules[module]
+
+    edited("scorer.py", "Score one unit.", "Count the masks.")
+    edited("task.py", "import replace", "import field, replace")
+    assert not any(notes()[0].values()), "neither docstrings nor the loader make a number"
+    edited("least.py", "5", "100")
+    has_note, texts = notes()
+    assert all(has_note.values()), texts
+    assert "1 number of graded_dots is of an older scorer" in texts["board"]
+    assert "2 numbers of graded_dots are" in texts["gate"]
+    assert main(["score", baseline]) == 1 and only_run(out).results["metrics"]["found"] == 1
+    assert main([*line, "--rescore"]) == 0 and not any(notes()[0].values())
+
+    run = only_run(out)
+    old_record = {key: value for key, value in run.results.items() if key != "scoring_code"}
+    finish(run.folder, list(run.units()), old_record)
+    edited("least.py", "100", "5")
+    assert not any(notes()[0].values()), "nothing is known of an earlier version's scorer"
 
 
 def test_a_record_without_code_is_resumed(package, dots, tmp_path):

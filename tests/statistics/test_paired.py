@@ -285,3 +285,25 @@ def test_the_interval_of_a_shares_difference_stays_within_what_shares_can_differ
     assert got.difference == -0.9 and got.is_worse == (better == "higher")
     assert (got.interval[0] == -1.0) == (better == "higher")
     assert got.interval[0] <= -1.0 < got.interval[1] < 0
+
+
+@pytest.mark.parametrize(
+    ("derived", "is_bounded"),
+    [(lambda j, f: (j + f) / 2, True), (lambda j, f: j * f, True), (lambda j, f: j + f, False)],
+)
+def test_the_interval_of_a_derived_difference_ends_at_1_if_its_range_does(derived, is_bounded):
+    metrics = (Metric("j"), Metric("f"), Metric("jf", inputs=("j", "f"), derived=derived))
+    low, high = (
+        [unit(i, i, j=Mean(x), f=Mean(x)) for i, x in enumerate(values)]
+        for values in ([0.0] * 8 + [0.9], [0.99] * 8 + [0.9])
+    )
+    got = compare(metrics, low, high, name="jf")
+    assert got.is_better and (got.interval[1] == 1.0) == is_bounded
+    assert compare(metrics, high, low, name="jf").interval[0] == -got.interval[1]
+
+
+@pytest.mark.parametrize("scale", [1, 2])
+def test_the_interval_of_scores_from_0_to_1_ends_at_1(scale):
+    a, b = means([0.02] * 8 + [0.9]), means([scale * 0.98] * 8 + [0.9])
+    got = compare((GIOU,), a, b, name="giou")
+    assert (got.interval[1] == 1.0) == (scale == 1) and got.interval[1] >= 1.0

@@ -117,6 +117,22 @@ def test_a_signal_is_noticed_and_a_second_one_interrupts(first):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.parametrize("speaks", [True, False])
+def test_the_first_signal_is_answered_at_once_and_only_once(speaks, capfd):
+    with interrupts(speaks=speaks) as stopping:
+        for expected in (speaks, False):
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert bool(capfd.readouterr().err) == expected
+        assert stopping()
+    with (
+        interrupts(speaks=speaks) as stopping,
+        pytest.raises(KeyboardInterrupt),
+        stopping.at_once(),
+    ):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert not capfd.readouterr().err, "it has stopped already"
+
+
 def test_a_lost_terminal_is_ignored_under_nohup():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

@@ -228,7 +228,7 @@ function Record({ row, page }: { row: Row; page: Page }) {
     ["Data", row.data],
     ["Configuration", row.config_hash],
     ["Weights", Object.entries(row.weights ?? {}).map(([part, hash]) => `${part} ${hash}`).join(", ")],
-    ["Re-scored", row.rescored === undefined ? null : row.rescored ? "from the units, when this board was built" : "no"],
+    ["Recomputed", row.rescored === undefined ? null : row.rescored ? "from the run's scores when this board was built" : "no"],
     ["harness", manifest.harness],
     ["Peak memory", row.process_peak_bytes ? `${(row.process_peak_bytes / 2 ** 30).toFixed(1)} GiB a process` : null],
     ["Peak GPU memory", row.process_gpu_peak_bytes ? `${(row.process_gpu_peak_bytes / 2 ** 30).toFixed(1)} GiB` : null],

@@ -245,7 +245,7 @@ export function sourceOf(row: Row): string {
 export function Reported({ span }: { span: number }) {
   return (
     <tr class="published part">
-      <th scope="rowgroup" colSpan={span}>Reported in papers, not measured here: no rank, compared with nothing</th>
+      <th scope="rowgroup" colSpan={span}>Reported in papers, not measured here: no rank, no paired test</th>
     </tr>
   );
 }
