@@ -297,6 +297,15 @@ def _stems(words: Iterable[str]) -> set[str]:
     return {_stem(word) for word in words}
 
 
+def stems_of(text: str) -> set[str]:
+    """Return the words of a text in small letters without the endings of plurals.
+
+    >>> sorted(stems_of("Two red buses"))
+    ['bus', 'red', 'two']
+    """
+    return _stems(_words(text))
+
+
 _KIND_OF = dict(_places(_KINDS))
 _ANYTHING = frozenset(
     "object item thing on total instanc unit exampl element entri other adult piec".split()

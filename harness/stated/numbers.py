@@ -29,6 +29,7 @@ from harness.stated.parts import without_parts
 from harness.stated.quantities import measures_another
 from harness.stated.refusals import ABOUT_ANSWER, denies, says_unable
 from harness.stated.respelt import respelt
+from harness.stated.roles import is_of_another_role
 from harness.stated.scales import asked_scale, in_scale
 from harness.stated.sentence_values import MOST, THE_NUMBER, sentence_before, value_of
 from harness.stated.sums import WRONG, checked, without_marks
@@ -150,6 +151,7 @@ def stated_number(response: str, question: str = "") -> float:
         or is_cut_off(own_turn(response))
         or names_another(text, question)
         or measures_another(text, question)
+        or is_of_another_role(text, question)
         or _is_of_some(text, question, things)
         or (_ASKS_MOMENT.search(question) and says_another_state(text, question))
         or (not segments and not concluded and _denies_things(plain(response), things))

@@ -1,0 +1,277 @@
+"""Detection of numbers of another thing than a question's, by the words in the same role.
+
+"The rate of men was 48%" does not answer a question on "the rate of women": both words follow "of",
+and neither text has the other's. `harness.stated.numbers` calls `is_of_another_role` with the
+response. Counted things are the matter of `kinds_of_things`, proper names that of `asked_things`.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from harness.stated.kinds_of_things import (
+    are_of_kind,
+    are_other_things,
+    begins_with_other,
+    stems_of,
+)
+from harness.stated.languages import is_foreign
+from harness.stated.numerals import SMALL, numerals
+
+LONGEST = 4000
+"""Most characters of a response that are compared; the rest is not looked at."""
+_TOKEN = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*|[^\s\w]|\d[\d.,]*")
+_PLACES = frozenset(
+    "in on at inside outside under underneath behind above below near beside around along over"
+    " against through across within beneath".split()
+)
+"""Prepositions of places, of which one may stand for another: "on the table", "under the sofa"."""
+_PREPOSITIONS = {**dict.fromkeys(_PLACES, "place"), "of": "of", "for": "for", "to": "to"}
+_NOT_BEFORE_TO = ("according", "due", "equal", "compared", "thanks")
+_ENDS = frozenset(
+    "is are was were be been being has have had do does did can could will would shall should may"
+    " might must and or but nor than that which who whom whose where when while if as by with from"
+    " there it he she they we you i not no n't into onto up down out off until till before after"
+    " during since between among about approximately roughly around exactly only just".split()
+)
+"""Words that end a noun phrase."""
+_DETERMINERS = frozenset(
+    "the a an this that these those his her its their my your our each every all both any some"
+    " same other given such what which how many much".split()
+)
+_NEUTRAL = stems_of(
+    "image picture photo photograph video clip footage scene frame chart graph figure plot diagram"
+    " map screen view total all question answer order fact front back left right top bottom middle"
+    " center centre side corner edge part half area background foreground distance way number count"
+    " amount value sum average mean time times moment second seconds minute minutes hour hours day"
+    " year meter meters metre metres centimeter centimeters cm m km feet inches degrees percent unit"
+    " units dollars euros dollar euro room house case terms addition sight data mark"
+)
+"""Stems of words that name the image, its parts, units and quantities: no rival to any word."""
+_MODIFIES_ALL = stems_of(
+    "total exact approximate estimated final correct overall actual visible whole same entire"
+    " different main only distinct individual full precise maximum minimum average displayed shown"
+    " see count has have contain show given stated recorded measured reported current following"
+    " said listed combined remaining apart away far long tall wide high deep old"
+)
+"""Stems of words before a noun that do not tell it from others of its name."""
+_SAME_PLACES = tuple(
+    stems_of(place)
+    for place in (
+        "street road avenue lane highway",
+        "beach shore coast sand seaside",
+        "field meadow pasture grass lawn grassland plain",
+        "water lake river sea ocean pond harbor bay",
+        "desk table counter countertop tabletop surface",
+        "sofa couch",
+        "shop store market supermarket",
+        "wall fence",
+        "ground floor",
+        "sky air",
+        "bowl dish plate basket",
+    )
+)
+"""Stems of words for one place."""
+_VERB = re.compile(r"[a-z]{2,}(?:ing|ed)")
+_COUNTS_OR_DATES = re.compile(
+    r"\b(?:how many|number of|count|(?:what|which) (?:time|second|minute)|when)\b", re.IGNORECASE
+)
+_NUMBER_WORD = re.compile(rf"(?:{SMALL})\Z", re.IGNORECASE)
+_SENTENCES = re.compile(r"(?<=[.!?;])\s|\n")
+_QUESTION = re.compile(r"[^.!?\n]*\?")
+_LABELLED = re.compile(r"\b([a-z]{3,}) ([A-Z])\b(?!['’])")
+"""A noun and its letter: "class A"."""
+_CONTRARIES = tuple(
+    tuple(re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for words in pair.split("/"))
+    for pair in (
+        "inside|indoors?/outside|outdoors?",
+        "left|leftmost/right|rightmost",
+        "top|upper/bottom|lower",
+        r"behind/in front of",
+        "background/foreground",
+        r"import\w*/export\w*",
+        "largest|biggest|greatest/smallest|least|tiniest",
+        "oldest|eldest/youngest",
+        "longest/shortest",
+        "tallest/shortest",
+        "home/away|visiting",
+        "north\\w*/south\\w*",
+        "east\\w*/west\\w*",
+        "morning/evening|afternoon|night",
+        "entrance|entry/exit",
+        "buy\\w*|bought/sell\\w*|sold",
+        "arriv\\w*/depart\\w*",
+        "won|wins?|winning/lost|loses?|losing",
+    )
+)
+"""Words and their contraries."""
+
+
+class _Phrase(NamedTuple):
+    """The words after a preposition, to the end of their noun phrase."""
+
+    role: str
+    words: tuple[str, ...]
+
+
+def is_of_another_role(text: str, question: str) -> bool:
+    """Return True if each sentence with a number has another thing in the role of a question's.
+
+    Roles are the words after a preposition, before a noun that both have, or the letter after it,
+    contraries such as "inside" and "outside", and the subject unless the question counts. A
+    sentence that has the question's word is never of another.
+
+    >>> asked = "What was the unemployment rate of women?"
+    >>> [is_of_another_role(text, asked) for text in ("The rate of men was 48%.", "It was 48%.")]
+    [True, False]
+    >>> is_of_another_role("The red bar is at 40.", "What is the value of the blue bar?")
+    True
+    """
+    questions = _QUESTION.findall(question)
+    asked = (questions[-1] if questions else question)[-400:]
+    if is_foreign(asked) or is_foreign(text):
+        return False
+    sentences = [part for part in _SENTENCES.split(text[:LONGEST]) if any(numerals(part))]
+    return bool(sentences) and all(_is_of_another(sentence, asked) for sentence in sentences)
+
+
+def _is_of_another(sentence: str, asked: str) -> bool:
+    """Return True if a sentence has another thing than a question in one of its roles."""
+    said_words, asked_words = _tokens(sentence), _tokens(asked)
+    said, wanted = stems_of(" ".join(said_words)), stems_of(" ".join(asked_words))
+    for role in _phrases(asked_words):
+        if not _is_rival(role.words, said):
+            continue
+        for phrase in _phrases(said_words):
+            if phrase.role == role.role and _is_rival(phrase.words, wanted):
+                if not _are_alike(phrase.words, role.words):
+                    return True
+    return (
+        _has_other_modifier(said_words, asked_words)
+        or _has_other_object(said_words, asked_words)
+        or _has_other_letter(sentence, asked)
+        or any(_is_contrary(sentence, asked, *pair) for pair in _CONTRARIES)
+        or _is_of_another_subject(sentence, asked)
+    )
+
+
+def _tokens(text: str) -> list[str]:
+    """Return the words, numbers and marks of a text in small letters."""
+    return _TOKEN.findall(text.casefold())
+
+
+def _phrases(tokens: Sequence[str]) -> Iterator[_Phrase]:
+    """Yield the noun phrases after prepositions, without determiners."""
+    for place, token in enumerate(tokens):
+        before = tokens[place - 1] if place else ""
+        if token not in _PREPOSITIONS or before in _NOT_BEFORE_TO:
+            continue
+        words: list[str] = []
+        for word in tokens[place + 1 : place + 6]:
+            if word in _ENDS or word in _PREPOSITIONS or not word[0].isalpha() or _is_number(word):
+                break
+            if word not in _DETERMINERS:
+                words.append(word)
+        if words:
+            yield _Phrase(_PREPOSITIONS[token], tuple(words))
+
+
+def _is_number(word: str) -> bool:
+    return _NUMBER_WORD.match(word) is not None
+
+
+def _is_rival(words: Sequence[str], others: set[str]) -> bool:
+    """Return True if no word is neutral, nor among the stems of another text."""
+    stems = stems_of(" ".join(words))
+    return stems.isdisjoint(_NEUTRAL) and stems.isdisjoint(others)
+
+
+def _are_alike(said: Sequence[str], asked: Sequence[str]) -> bool:
+    """Return True if two phrases name one place, or things of one known kind: "car", "vehicle"."""
+    words, wanted = " ".join(said), " ".join(asked)
+    stems, asked_stems = stems_of(words), stems_of(wanted)
+    is_place = any(stems & place and asked_stems & place for place in _SAME_PLACES)
+    return is_place or are_of_kind(words, wanted)
+
+
+def _has_other_modifier(said: Sequence[str], asked: Sequence[str]) -> bool:
+    """Return True if a noun of both has another word before it: "the red bar" for "blue bar".
+
+    That the question's own word occurs somewhere else in the sentence is enough to return False.
+    """
+    stems = stems_of(" ".join(said))
+    pairs = {
+        (next(iter(stems_of(word)), ""), next(iter(stems_of(noun)), "")): word
+        for word, noun in _modified(asked)
+    }
+    wanted = stems_of(" ".join(asked))
+    for word, noun in _modified(said):
+        stem, head = (next(iter(stems_of(text)), "") for text in (word, noun))
+        for asked_stem, asked_head in pairs:
+            is_other = stem not in wanted and asked_stem not in stems
+            is_other &= stem[:4] != asked_stem[:4]  # "metallic" for "metal"
+            if head == asked_head and is_other and not are_of_kind(word, pairs[asked_stem, head]):
+                return True
+    return False
+
+
+def _has_other_object(said: Sequence[str], asked: Sequence[str]) -> bool:
+    """Return True if a word of both has another known thing after it: "prefer tea", "coffee"."""
+    things = {next(iter(stems_of(word)), ""): thing for word, thing in pairwise(asked)}
+    rest = " ".join(asked)
+    return any(
+        (verb := next(iter(stems_of(word)), "")) in things
+        and are_other_things(thing, rest)
+        and are_other_things(things[verb], " ".join(said))
+        for word, thing in pairwise(said)
+    )
+
+
+def _modified(tokens: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each word that is before a noun and tells it from others, with the noun.
+
+    Denials such as "unripe" are left out: `left_out_group` reads them.
+    """
+    for word, noun in pairwise(tokens):
+        if all(len(text) > 2 and text.isalpha() for text in (word, noun)) and not any(
+            text in _ENDS or text in _PREPOSITIONS or text in _DETERMINERS or _is_number(text)
+            for text in (word, noun)
+        ):
+            stems = stems_of(f"{word} {noun}")
+            is_rival = stems.isdisjoint(_MODIFIES_ALL) and not _VERB.fullmatch(noun)
+            if is_rival and not word.startswith(("un", "non")):
+                yield word, noun
+
+
+def _has_other_letter(sentence: str, asked: str) -> bool:
+    """Return True if a noun of both has another letter: "class B" for "class A"."""
+    letters = {noun.casefold(): letter for noun, letter in _LABELLED.findall(asked)}
+    said = {(noun.casefold(), letter) for noun, letter in _LABELLED.findall(sentence)}
+    return any(
+        noun in letters
+        and letter != letters[noun]
+        and not re.search(rf"\b{letters[noun]}\b", sentence)
+        for noun, letter in said
+    )
+
+
+def _is_contrary(
+    sentence: str, asked: str, first: re.Pattern[str], second: re.Pattern[str]
+) -> bool:
+    """Return True if a sentence has only one of two contraries, and a question only the other."""
+    said = [bool(word.search(sentence)) for word in (first, second)]
+    wanted = [bool(word.search(asked)) for word in (first, second)]
+    return sum(said) == sum(wanted) == 1 and said != wanted
+
+
+def _is_of_another_subject(sentence: str, asked: str) -> bool:
+    """Return True if a sentence begins with a known thing of another kind than a question's.
+
+    Not if the question counts, since "The table has 4 plates" answers "How many plates?", nor if
+    it asks for a moment, at which several things happen.
+    """
+    if _COUNTS_OR_DATES.search(asked):
+        return False
+    number = next(numerals(sentence))
+    return begins_with_other(sentence[: number.start], asked)
