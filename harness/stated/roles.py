@@ -45,8 +45,8 @@ _NEUTRAL = stems_of(
     " map screen view total all question answer order fact front back left right top bottom middle"
     " center centre side corner edge part half area background foreground distance way number count"
     " amount value sum average mean time times moment second seconds minute minutes hour hours day"
-    " year meter meters metre metres centimeter centimeters cm m km feet inches degrees percent unit"
-    " units dollars euros dollar euro room house case terms addition sight data mark"
+    " year meter metre centimeter centimetre cm m km feet inches degrees percent unit dollar euro"
+    " room house case terms addition sight data mark"
 )
 """Stems of words that name the image, its parts, units and quantities: no rival to any word."""
 _MODIFIES_ALL = stems_of(
@@ -144,9 +144,9 @@ def _is_of_another(sentence: str, asked: str) -> bool:
         if not _is_rival(role.words, said):
             continue
         for phrase in _phrases(said_words):
-            if phrase.role == role.role and _is_rival(phrase.words, wanted):
-                if not _are_alike(phrase.words, role.words):
-                    return True
+            is_rival = phrase.role == role.role and _is_rival(phrase.words, wanted)
+            if is_rival and not _are_alike(phrase.words, role.words):
+                return True
     return (
         _has_other_modifier(said_words, asked_words)
         or _has_other_object(said_words, asked_words)
@@ -169,7 +169,7 @@ def _phrases(tokens: Sequence[str]) -> Iterator[_Phrase]:
             continue
         words: list[str] = []
         for word in tokens[place + 1 : place + 6]:
-            if word in _ENDS or word in _PREPOSITIONS or not word[0].isalpha() or _is_number(word):
+            if not word[0].isalpha() or (_is_function_word(word) and word not in _DETERMINERS):
                 break
             if word not in _DETERMINERS:
                 words.append(word)
@@ -177,8 +177,10 @@ def _phrases(tokens: Sequence[str]) -> Iterator[_Phrase]:
             yield _Phrase(_PREPOSITIONS[token], tuple(words))
 
 
-def _is_number(word: str) -> bool:
-    return _NUMBER_WORD.match(word) is not None
+def _is_function_word(word: str) -> bool:
+    """Return True for prepositions, determiners, auxiliaries, pronouns and words of numbers."""
+    is_number = _NUMBER_WORD.match(word) is not None
+    return is_number or word in _ENDS or word in _PREPOSITIONS or word in _DETERMINERS
 
 
 def _is_rival(words: Sequence[str], others: set[str]) -> bool:
@@ -218,7 +220,11 @@ def _has_other_modifier(said: Sequence[str], asked: Sequence[str]) -> bool:
 
 def _has_other_object(said: Sequence[str], asked: Sequence[str]) -> bool:
     """Return True if a word of both has another known thing after it: "prefer tea", "coffee"."""
-    things = {next(iter(stems_of(word)), ""): thing for word, thing in pairwise(asked)}
+    things = {
+        next(iter(stems_of(word)), ""): thing
+        for word, thing in pairwise(asked)
+        if word.isalpha() and not _is_function_word(word)
+    }
     rest = " ".join(asked)
     return any(
         (verb := next(iter(stems_of(word)), "")) in things
@@ -234,8 +240,8 @@ def _modified(tokens: Sequence[str]) -> Iterator[tuple[str, str]]:
     Denials such as "unripe" are left out: `left_out_group` reads them.
     """
     for word, noun in pairwise(tokens):
-        if all(len(text) > 2 and text.isalpha() for text in (word, noun)) and not any(
-            text in _ENDS or text in _PREPOSITIONS or text in _DETERMINERS or _is_number(text)
+        if all(
+            len(text) > 2 and text.isalpha() and not _is_function_word(text)
             for text in (word, noun)
         ):
             stems = stems_of(f"{word} {noun}")
