@@ -19,6 +19,7 @@ from harness.errors import ParseError
 from harness.stated.asked_things import names_another, says_another_state, without_others
 from harness.stated.corrections import is_asked, own_turn
 from harness.stated.counters import without_asked
+from harness.stated.derived import derived_clause
 from harness.stated.kinds_of_things import asked_things, of_asked_kind
 from harness.stated.labelled import of_asked_label, without_products
 from harness.stated.languages import certain, unmarked
@@ -37,6 +38,7 @@ from harness.stated.units import asked_unit, in_unit, named_unit, without_other_
 
 _STATED = re.compile(  # "the answer is", "\boxed{", "答案是"
     r"(?P<boxed>\\boxed\s*\{)|(?P<key>(?i:[\"'](?:final_?)?answer[\"'])\s*:)"
+    r"|(?i:\bI['’]d (?:go with|say)\b)"
     r"|(?i:\b(?:answer|result)\b[*_`]{0,3}(?:\sto\s(?:this|the|your)\squestion)?\s*"
     r"(?:(?:is|would be|should be|equals)\b|[:=]))"
     rf"|答案\s*(?:应该|应)?(?:是|为|：|:)|{re.escape(BOX)}"
@@ -131,6 +133,7 @@ def stated_number(response: str, question: str = "") -> float:
             "response", expected="the number of the asked group", found=repr(response.strip()[:60])
         )
     unit, text = asked_unit(question), plain(response)
+    text = derived_clause(text, question) or text
     text = respelt(without_products(of_asked_label(text, question), question), question)
     text = text if unit else of_asked_kind(text, question)
     text = certain(without_asked(text, unmarked(question)), question)

@@ -35,7 +35,8 @@ _ONE_AND_A_HALF = re.compile(
     re.IGNORECASE,
 )
 _ASSUMES = re.compile(
-    r"\A\W{0,3}(?:assuming|using|taking|given|considering|if we assume)\b[^.!?\n]{0,160}?\d"
+    r"\A\W{0,3}(?:assuming|using|taking|given|considering|if we assume|based on|judging (?:by|from)"
+    r"|compared (?:to|with)|relative to)\b[^.!?\n]{0,160}?\d"
     r"(?:[^!?\n.]|\.\d){0,80}?,\s(?=the (?P<what>[a-z]{3,20}) )",
     re.IGNORECASE,
 )
@@ -48,6 +49,20 @@ _HAS_COUNTER = re.compile(  # "in the image there are 7 birds", in Japanese and 
     r"|모두\s)?(\d{1,4})"
     r"\s?(?:개|명|마리|대|권|장|그루|송이|잔|병)의\s([가-힣]{1,8})[이가]\s(?:있습니다|보입니다|있어요)\.?\s*\Z"
 )
+_ASKS_MOMENT_IN_SECONDS = re.compile(
+    r"\b(?:at|in|what|which)\b[^?]*\bsecond\b|\btime\b[^?]*\bin seconds\b", re.IGNORECASE
+)
+_CLOCK = re.compile(
+    r"(?<![\w:.,-])(\d{1,2}):([0-5]\d(?:\.\d{1,3})?)(?!\w|[:,.]\d|\s?[ap]\.?m\b)", re.IGNORECASE
+)
+"""A moment of a video in minutes and seconds: "1:05"."""
+_COUNTS = re.compile(r"\bhow many (?!seconds|minutes)\b", re.IGNORECASE)
+_AT_MOMENT = re.compile(
+    r"\s(?:at|around|near)\s(?:(?:about|around|roughly|approximately)\s)?the\s"
+    r"(?:\d[\d.]{0,6}[-\s]second|\d{1,2}:\d\d)\smark\b",
+    re.IGNORECASE,
+)
+"""A moment beside a count: " at around the 3-second mark"."""
 _SPAN = re.compile(r"\s?\((?:from )?((?:1[5-9]|20)\d\d)\s?(?:to|[-–])\s?((?:1[5-9]|20)\d\d)\)")
 """The years of a difference: "6 years (from 2010 to 2016)"."""
 _DECADE = re.compile(r"\b(?:1[5-9]\d|20\d|[1-9])0['’]?s\b")
@@ -101,6 +116,13 @@ _SAYS_YEAR = re.compile(
 _TWICE = re.compile(rf"\b({SMALL}|\d{{1,4}})\s\(({SMALL}|\d{{1,4}})\)", re.IGNORECASE)
 """A number in words and in digits: "five (5)"."""
 _ASKS_TIMES = re.compile(r"\bhow (?:many times|long|many (?:second|minute|hour)s)\b", re.IGNORECASE)
+_ASKS_HOW_OFTEN = re.compile(r"\bhow (?:many times|often)\b", re.IGNORECASE)
+_TIMES_OF = {"once": 1, "twice": 2, "thrice": 3}
+_OFTEN = re.compile(
+    r"\b(once|twice|thrice)\b(?=\W*(?:\Z|[.,;!]|(?:in|during|over|throughout) the\b|with\b))",
+    re.IGNORECASE,
+)
+"""A number of times in one word, at the end of its clause: "jumps twice."."""
 _VERBS = re.compile(
     r"(?<!\bthe )(?<!\bhis )(?<!\bher )\b(?!does\b)([a-z]{2,}?[a-z])(?:s|ed|es|ing)\b"
 )
@@ -128,6 +150,10 @@ def respelt(text: str, question: str = "") -> str:
     text = _DOZEN.sub(lambda match: f"{12 * _value(match[1]):g}", text)
     text = _HALF.sub(lambda match: f"{_value(match[1]) + 0.5:g}", text)
     text = _ONE_AND_A_HALF.sub(r"1.5 \1s", _HALF_A.sub("0.5 ", text))
+    if _ASKS_MOMENT_IN_SECONDS.search(question):
+        text = _CLOCK.sub(lambda clock: f"{60 * int(clock[1]) + float(clock[2]):g} seconds", text)
+    elif _COUNTS.search(question):
+        text = _AT_MOMENT.sub("", text)
     counter = _HAS_COUNTER.search(text)
     if counter and (question.isascii() or (counter[2] or counter[4]) in question):
         text = counter[1] or counter[3]
@@ -137,6 +163,8 @@ def respelt(text: str, question: str = "") -> str:
     if not re.search(r"\d", text):
         text = _MEASURED.sub(_from_han, text)
     text = _TWICE.sub(_once, text)
+    if _ASKS_HOW_OFTEN.search(question):
+        text = _OFTEN.sub(lambda match: f"{_TIMES_OF[match[1].casefold()]} times", text)
     if _ASKS_TIMES.search(question):
         text = _TIMES.sub(lambda place: _joined(place, question), text)
     return _of_asked_year(_without_compared(_without_listed(text), question), question)

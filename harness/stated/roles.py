@@ -40,7 +40,7 @@ _DETERMINERS = frozenset(
     "the a an this that these those his her its their my your our each every all both any some"
     " same other given such what which how many much".split()
 )
-_NEUTRAL = stems_of(
+NEUTRAL = stems_of(
     "image picture photo photograph video clip footage scene frame chart graph figure plot diagram"
     " map screen view total all question answer order fact front back left right top bottom middle"
     " center centre side corner edge part half area background foreground distance way number count"
@@ -169,7 +169,7 @@ def _phrases(tokens: Sequence[str]) -> Iterator[_Phrase]:
             continue
         words: list[str] = []
         for word in tokens[place + 1 : place + 6]:
-            if not word[0].isalpha() or (_is_function_word(word) and word not in _DETERMINERS):
+            if not word[0].isalpha() or (is_function_word(word) and word not in _DETERMINERS):
                 break
             if word not in _DETERMINERS:
                 words.append(word)
@@ -177,7 +177,7 @@ def _phrases(tokens: Sequence[str]) -> Iterator[_Phrase]:
             yield _Phrase(_PREPOSITIONS[token], tuple(words))
 
 
-def _is_function_word(word: str) -> bool:
+def is_function_word(word: str) -> bool:
     """Return True for prepositions, determiners, auxiliaries, pronouns and words of numbers."""
     is_number = _NUMBER_WORD.match(word) is not None
     return is_number or word in _ENDS or word in _PREPOSITIONS or word in _DETERMINERS
@@ -186,7 +186,7 @@ def _is_function_word(word: str) -> bool:
 def _is_rival(words: Sequence[str], others: set[str]) -> bool:
     """Return True if no word is neutral, nor among the stems of another text."""
     stems = stems_of(" ".join(words))
-    return stems.isdisjoint(_NEUTRAL) and stems.isdisjoint(others)
+    return stems.isdisjoint(NEUTRAL) and stems.isdisjoint(others)
 
 
 def _are_alike(said: Sequence[str], asked: Sequence[str]) -> bool:
@@ -223,7 +223,7 @@ def _has_other_object(said: Sequence[str], asked: Sequence[str]) -> bool:
     things = {
         next(iter(stems_of(word)), ""): thing
         for word, thing in pairwise(asked)
-        if word.isalpha() and not _is_function_word(word)
+        if word.isalpha() and not is_function_word(word)
     }
     rest = " ".join(asked)
     return any(
@@ -241,8 +241,7 @@ def _modified(tokens: Sequence[str]) -> Iterator[tuple[str, str]]:
     """
     for word, noun in pairwise(tokens):
         if all(
-            len(text) > 2 and text.isalpha() and not _is_function_word(text)
-            for text in (word, noun)
+            len(text) > 2 and text.isalpha() and not is_function_word(text) for text in (word, noun)
         ):
             stems = stems_of(f"{word} {noun}")
             is_rival = stems.isdisjoint(_MODIFIES_ALL) and not _VERB.fullmatch(noun)
