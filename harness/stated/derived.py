@@ -18,9 +18,10 @@ MOST = 8
 ROUNDED = 0.01
 """Largest relative difference of a result from its calculation."""
 _OPENS = re.compile(
-    r",?\s(?:(?:and )?(?:giving|leaving|making|yielding|resulting in|which (?:gives|leaves|makes"
-    r"|results in|means|yields|is|adds up to)|for)\s(?:us |it |a total of )?|(?:so|thus|hence"
-    r"|therefore)[, ]\s?)(?=(?:[^.!?\n]|\.\d|i\.e\.)*[.!*]*\s*\Z)",
+    r"(?<![.!?:\n]),?\s(?:(?:and )?(?:giving|leaving|making|yielding|resulting in|for"
+    r"|which (?:gives|leaves|makes|results in|means|yields|is|adds up to))\s"
+    r"(?:us |it |a total of )?"
+    r"|(?:so|thus|hence|therefore)[, ]\s?)(?=(?:[^.!?\n]|\.\d|i\.e\.)*[.!*]*\s*\Z)",
     re.IGNORECASE,
 )
 """The beginning of a concluding clause: ", giving ", ", so "."""

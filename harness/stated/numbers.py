@@ -20,7 +20,7 @@ from harness.stated.asked_things import names_another, says_another_state, witho
 from harness.stated.corrections import is_asked, own_turn
 from harness.stated.counters import without_asked
 from harness.stated.derived import derived_clause
-from harness.stated.kinds_of_things import asked_things, of_asked_kind
+from harness.stated.kinds_of_things import are_of_kind, asked_things, of_asked_kind
 from harness.stated.labelled import of_asked_label, without_products
 from harness.stated.languages import certain, unmarked
 from harness.stated.left_out_group import counts_left_out_group
@@ -28,6 +28,7 @@ from harness.stated.markup import BOX, is_cut_off, plain
 from harness.stated.numerals import numerals
 from harness.stated.parts import without_parts
 from harness.stated.quantities import measures_another
+from harness.stated.question_words import without_question_words
 from harness.stated.refusals import ABOUT_ANSWER, denies, says_unable
 from harness.stated.respelt import respelt
 from harness.stated.roles import is_of_another_role
@@ -91,6 +92,16 @@ _NONE = re.compile(
     r"|don['’]t) see any) ((?:[a-z-]+ ){0,2}?[a-z-]+)((?: [a-z-]+){0,12})\.?"
 )
 """A whole response that says that there are none: "There are no people visible in the image."."""
+_NONE_OF_THEM = re.compile(
+    r"(?:none|zero|there (?:are|is)(?: none|n['’]t any| not any)(?: of them)?)"
+    r"(?: (?:visible|present|here|at all|in (?:the|this) (?:image|picture|photo|video|scene)))*\.?"
+)
+"""A whole response that says that there are none, without the name of the things."""
+_FIRST_ENDS = re.compile(r"[.;!](?=\s|\Z)|,\s(?=only\b|just\b)")
+_RESTRICTS_FIRST = re.compile(
+    r"\b(?:but|however|although|though|except|actually|if|maybe|may|might|could|hidden|unless|wait)\b"
+)
+"""Words after a sentence that may change it."""
 _OF_NONE = frozenset(
     "that are is in on the this visible present shown depicted"
     " image picture photo video scene frame".split()
@@ -145,6 +156,7 @@ def stated_number(response: str, question: str = "") -> float:
         text = in_unit(text, unit)
     if named := unit or named_unit(question):
         text = without_other_measures(text, named)
+    text = without_question_words(text, question)
     segments = stated_segments(text)
     if segments and not any(numerals(segments[-1])):
         segments = [""]
@@ -176,11 +188,14 @@ def stated_number(response: str, question: str = "") -> float:
 
 def _says_none(text: str, question: str) -> bool:
     """Return True for a sentence that there are none of the things whose number is asked for."""
-    none = _NONE.fullmatch(text.strip().casefold())
+    text, rest = _first_sentence(text, question)
+    none = _NONE.fullmatch(text)
     asked = re.findall(r"\b(?:how many|number of) ([^.?!,;:]+)", question.casefold())
     is_unseen = _UNSEEN.search(question.casefold()) and _SEEN.search(text.casefold())
     if is_unseen or _OTHERWISE.search(question.casefold()):
         return False
+    if not rest and len(asked) == 1 and _NONE_OF_THEM.fullmatch(text):
+        return True
     if none is None or len(asked) != 1 or not re.match(rf"{re.escape(none[1])}\b", asked[0]):
         return False
     of_asked, of_none = (
@@ -189,6 +204,23 @@ def _says_none(text: str, question: str) -> bool:
     )
     is_whole = of_none in (of_asked, none[1].split())
     return is_whole and not {"and", "or"} & {*of_asked}
+
+
+def _first_sentence(text: str, question: str) -> tuple[str, str]:
+    """Return the first sentence of a text in small letters, and the rest that is about the asked.
+
+    The rest is "" if it has no number but of other known things: "; only two dogs" for cats.
+    """
+    text = text.strip().casefold()
+    end = _FIRST_ENDS.search(text)
+    if end is None or _RESTRICTS_FIRST.search(text, end.end()):
+        return text, ""
+    first, rest = text[: end.start()].strip(), text[end.end() :]
+    counts = numerals(of_asked_kind(rest, question))
+    is_counted = any(math.isfinite(count.value) for count in counts)
+    things = " ".join(part[-1] for part in asked_things(question))
+    is_akin = any(are_of_kind(word, things) for word in rest.split())
+    return (text, rest) if is_counted or is_akin else (first, "")
 
 
 def _is_of_some(text: str, question: str, things: Collection[str]) -> bool:

@@ -57,6 +57,20 @@ _CLOCK = re.compile(
 )
 """A moment of a video in minutes and seconds: "1:05"."""
 _COUNTS = re.compile(r"\bhow many (?!seconds|minutes)\b", re.IGNORECASE)
+_OF_FRAMES = re.compile(
+    r"\A\W{0,3}(?:across|in|over|throughout|from|among|based on|looking at)\s(?:all\s|the\s){0,2}"
+    r"\d{1,4}\s(?:[a-z]+\s)?frames\b[^.,;:\d]{0,30},\s",
+    re.IGNORECASE,
+)
+"""A beginning with the number of frames that the network saw: "Across the 32 frames, "."""
+_ASKED_PART = re.compile(
+    rf"\b(?P<number>{SMALL}|\d{{1,4}})\sof\s(?:which|whom|them|these|those)"
+    r"(?P<said>\s(?:is|are|was|were|have|has|wears?)\s[^.;:,\d]{2,60}\.?\s*)\Z",
+    re.IGNORECASE,
+)
+"""The end of a text that counts a part of its things: ", 4 of which are red."."""
+_DENIES_PART = re.compile(r"(?i:\b(?:not|no|without|never|and|or|but)\b|n['’]t\b)")
+_AT_MOST = re.compile(r"\bat most\s", re.IGNORECASE)
 _AT_MOMENT = re.compile(
     r"\s(?:at|around|near)\s(?:(?:about|around|roughly|approximately)\s)?the\s"
     r"(?:\d[\d.]{0,6}[-\s]second|\d{1,2}:\d\d)\smark\b",
@@ -150,6 +164,10 @@ def respelt(text: str, question: str = "") -> str:
     text = _DOZEN.sub(lambda match: f"{12 * _value(match[1]):g}", text)
     text = _HALF.sub(lambda match: f"{_value(match[1]) + 0.5:g}", text)
     text = _ONE_AND_A_HALF.sub(r"1.5 \1s", _HALF_A.sub("0.5 ", text))
+    if "frame" not in question.casefold():
+        text = _OF_FRAMES.sub("", text)
+    if "maximum" in question.casefold():
+        text = _AT_MOST.sub("", text)
     if _ASKS_MOMENT_IN_SECONDS.search(question):
         text = _CLOCK.sub(lambda clock: f"{60 * int(clock[1]) + float(clock[2]):g} seconds", text)
     elif _COUNTS.search(question):
@@ -162,12 +180,30 @@ def respelt(text: str, question: str = "") -> str:
         text = text[assumes.end() :]
     if not re.search(r"\d", text):
         text = _MEASURED.sub(_from_han, text)
-    text = _TWICE.sub(_once, text)
+    text = _TWICE.sub(_once, _of_asked_part(text, question))
     if _ASKS_HOW_OFTEN.search(question):
         text = _OFTEN.sub(lambda match: f"{_TIMES_OF[match[1].casefold()]} times", text)
     if _ASKS_TIMES.search(question):
         text = _TIMES.sub(lambda place: _joined(place, question), text)
     return _of_asked_year(_without_compared(_without_listed(text), question), question)
+
+
+def _of_asked_part(text: str, question: str) -> str:
+    """Return the part "4 of which are red" of a text, if the question asks for it and no other.
+
+    >>> _of_asked_part("There are 6 apples, 4 of which are red.", "How many red apples are there?")
+    '4  are red.'
+    """
+    part = _ASKED_PART.search(text)
+    if part is None or _DENIES_PART.search(f"{part['said']} {question}"):
+        return text
+    words = {word[:5] for word in re.findall(r"[a-z]{3,}", part["said"].casefold())}
+    asked, before = (
+        {word[:5] for word in re.findall(r"[a-z]{3,}", words.casefold())}
+        for words in (question, text[: part.start()])
+    )
+    is_asked = words - {"the", "are"} and words - {"the", "are", "weari"} <= asked - before
+    return part["number"] + " " + part["said"] if is_asked else text
 
 
 def _value(words: str) -> float:
