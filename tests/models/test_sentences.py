@@ -63,32 +63,50 @@ from tests.models.test_reading_bounds import value_of
         ("How many chairs are in the room?", "There are four chairs around the table.", 4),
         (
             "How many people are in the boat?",
-            "In the image, there are **four** people in the boat. Two are rowing at the front, one is seated in the middle, and one is steering at the back.",
+            (
+                "In the image, there are **four** people in the boat. Two are rowing at the "
+                "front, one is seated in the middle, and one is steering at the back."
+            ),
             4,
         ),
         (
             "How many chairs are empty?",
-            "Four of the six chairs around the table are occupied, which leaves two chairs empty.",
+            (
+                "Four of the six chairs around the table are occupied, which leaves two chairs "
+                "empty."
+            ),
             2,
         ),
         (
             "How many zebras are in the picture?",
-            "I count 6 zebras clearly visible; a seventh appears to be only a reflection in the water, so I'd go with 6.",
+            (
+                "I count 6 zebras clearly visible; a seventh appears to be only a reflection "
+                "in the water, so I'd go with 6."
+            ),
             6,
         ),
         (
             "What speed does the radar sign show for the vehicle, in km/h?",
-            "The digital display reads **62**, while the posted limit is 50. Since you asked about the vehicle's speed, the answer is 62 km/h.",
+            (
+                "The digital display reads **62**, while the posted limit is 50. Since you "
+                "asked about the vehicle's speed, the answer is 62 km/h."
+            ),
             62,
         ),
         (
             "By how many million did sales increase from 2018 to 2019?",
-            "According to the bar chart, sales rose from 1.2 million in 2018 to 1.8 million in 2019, which is an increase of **0.6 million**.",
+            (
+                "According to the bar chart, sales rose from 1.2 million in 2018 to 1.8 "
+                "million in 2019, which is an increase of **0.6 million**."
+            ),
             0.6,
         ),
         (
             "How many chairs are in the room?",
-            "There are four chairs around the table. A fifth chair is pushed against the wall near the window.",
+            (
+                "There are four chairs around the table. A fifth chair is pushed against the "
+                "wall near the window."
+            ),
             None,
         ),
         (
@@ -98,7 +116,10 @@ from tests.models.test_reading_bounds import value_of
         ),
         (
             "How many chairs are there in this room?",
-            "There are two chairs at the desk and another two by the window, giving us four chairs overall.",
+            (
+                "There are two chairs at the desk and another two by the window, giving us "
+                "four chairs overall."
+            ),
             4,
         ),
         ("How many people wearing hats are there?", "There are none.", 0),
@@ -110,7 +131,10 @@ from tests.models.test_reading_bounds import value_of
         ("How many cats are in the image?", "There are no cats in the image; only two dogs.", 0),
         (
             "How many people are not wearing helmets?",
-            "Out of the 8 people in the image, 5 wear helmets, which leaves 3 who are not wearing one.",
+            (
+                "Out of the 8 people in the image, 5 wear helmets, which leaves 3 who are not "
+                "wearing one."
+            ),
             3,
         ),
         (
@@ -124,8 +148,14 @@ from tests.models.test_reading_bounds import value_of
             72,
         ),
         (
-            "Measuring from the closest point of each object, what is the distance between the sofa and the TV (in meters)?",
-            "Measuring from the closest points, the sofa and the TV are separated by roughly 2.8 m (≈9 ft 2 in).",
+            (
+                "Measuring from the closest point of each object, what is the distance between "
+                "the sofa and the TV (in meters)?"
+            ),
+            (
+                "Measuring from the closest points, the sofa and the TV are separated by "
+                "roughly 2.8 m (≈9 ft 2 in)."
+            ),
             2.8,
         ),
         (
@@ -135,18 +165,27 @@ from tests.models.test_reading_bounds import value_of
         ),
         (
             "What is the size of this room (in square meters)?",
-            "Assuming the bed is about 2 m long, the room measures roughly 4 m by 3.5 m, which gives an area of around 14 square meters.",
+            (
+                "Assuming the bed is about 2 m long, the room measures roughly 4 m by 3.5 m, "
+                "which gives an area of around 14 square meters."
+            ),
             14,
         ),
         (
             "What is the size of this room (in square meters)?",
-            "The room appears to be about 4 meters by 5 meters, giving an area of approximately 20 square meters.",
+            (
+                "The room appears to be about 4 meters by 5 meters, giving an area of "
+                "approximately 20 square meters."
+            ),
             20,
         ),
         ("What is the speed of the car in m/s?", "The car moves at about 36 km/h (10 m/s).", 10),
         (
             "How many times does the person jump in the video?",
-            "The person jumps twice in the video. The first jump occurs at around the 3-second mark, and the second jump occurs at around the 7-second mark.",
+            (
+                "The person jumps twice in the video. The first jump occurs at around the "
+                "3-second mark, and the second jump occurs at around the 7-second mark."
+            ),
             2,
         ),
         ("How many times does the person jump?", "The person jumps twice.", 2),
@@ -154,7 +193,10 @@ from tests.models.test_reading_bounds import value_of
         ("How many times does the person jump?", "He jumps once, then sits down.", 1),
         (
             "What is the distance between the sofa and the TV (in meters)?",
-            "Based on the typical width of a sofa (about 2 meters), the distance between the sofa and the TV is approximately 2.5 meters.",
+            (
+                "Based on the typical width of a sofa (about 2 meters), the distance between "
+                "the sofa and the TV is approximately 2.5 meters."
+            ),
             2.5,
         ),
         ("How many lions?", "There are two adult lions and three cubs in the picture.", None),
@@ -170,7 +212,10 @@ from tests.models.test_reading_bounds import value_of
         ),
         (
             "How many people are left at the end?",
-            "Initially there are 5 people, but two of them leave, leaving three people at the end.",
+            (
+                "Initially there are 5 people, but two of them leave, leaving three people at "
+                "the end."
+            ),
             3,
         ),
         (
@@ -290,12 +335,15 @@ def test_numbers(question, text, said):
     [
         (
             "When does the person open the door?",
-            "The person opens the door between <|begin_of_box|>12.4<|end_of_box|> seconds and <|begin_of_box|>19.0<|end_of_box|> seconds.",
+            (
+                "The person opens the door between <|begin_of_box|>12.4<|end_of_box|> seconds "
+                "and <|begin_of_box|>19.0<|end_of_box|> seconds."
+            ),
             (12.4, 19),
         ),
         (
             "When does the person open the door?",
-            "The person starts opening the door at around 0:35 and is done by 0:52 in the video.",
+            ("The person starts opening the door at around 0:35 and is done by 0:52 in the video."),
             (35, 52),
         ),
         (
@@ -310,27 +358,43 @@ def test_numbers(question, text, said):
         ),
         (
             "When does the man pour the water?",
-            "The man begins pouring at around the 12-second mark and sets the kettle back down at about the 19-second mark, so the moment spans roughly **12s – 19s**.",
+            (
+                "The man begins pouring at around the 12-second mark and sets the kettle back "
+                "down at about the 19-second mark, so the moment spans roughly **12s – 19s**."
+            ),
             (12, 19),
         ),
         (
             "When does the woman lift the box?",
-            "**Timestamp:** 00:24 – 00:31\n\n**Reasoning:** At 00:24 the woman kneels down; by 00:31 the box has been lifted. The earlier shot (00:05–00:10) only shows the van arriving.",
+            (
+                "**Timestamp:** 00:24 – 00:31\n\n**Reasoning:** At 00:24 the woman kneels "
+                "down; by 00:31 the box has been lifted. The earlier shot (00:05–00:10) only "
+                "shows the van arriving."
+            ),
             (24, 31),
         ),
         (
             "When does the person open the fridge?",
-            "The person opens the fridge at the beginning of the video, approximately from 0:00 to 0:04.",
+            (
+                "The person opens the fridge at the beginning of the video, approximately from "
+                "0:00 to 0:04."
+            ),
             (0, 4),
         ),
         (
             "a man pours water",
-            'The event "a man pours water" takes place between 00:05 and 00:12 of the 00:30-long video.',
+            (
+                'The event "a man pours water" takes place between 00:05 and 00:12 of the '
+                "00:30-long video."
+            ),
             (5, 12),
         ),
         (
             "the man carries the bag",
-            "The event begins at 12.0s, when the man picks up the bag, and ends at 18.4s, when he leaves the room.",
+            (
+                "The event begins at 12.0s, when the man picks up the bag, and ends at 18.4s, "
+                "when he leaves the room."
+            ),
             (12, 18.4),
         ),
         (
@@ -363,17 +427,26 @@ def test_intervals(question, text, said):
         ("Is the traffic light red?", "Not quite – the traffic light is yellow, not red.", "no"),
         (
             "Is there a traffic light in the image?",
-            "There doesn't appear to be any traffic light in this image. What hangs above the road is a street lamp. So, no.",
+            (
+                "There doesn't appear to be any traffic light in this image. What hangs above "
+                "the road is a street lamp. So, no."
+            ),
             "no",
         ),
         (
             "Is the cup to the left of the laptop?",
-            "Yes — from the viewer's perspective, the cup sits on the left-hand side of the desk, with the laptop to its right.",
+            (
+                "Yes — from the viewer's perspective, the cup sits on the left-hand side of "
+                "the desk, with the laptop to its right."
+            ),
             "yes",
         ),
         (
             "Are the two people wearing shirts of the same color?",
-            "No, they are not. The man on the left wears a navy shirt, whereas the woman's is bright red.",
+            (
+                "No, they are not. The man on the left wears a navy shirt, whereas the woman's "
+                "is bright red."
+            ),
             "no",
         ),
         (
