@@ -29,12 +29,21 @@ _NUMBER = re.compile(
     rf"(?<![\w.,-])(?:\d{{1,9}}(?:\.\d{{1,9}})?(?![\d:.,]*\d)|{SMALL})", re.IGNORECASE
 )
 _DENIES = re.compile(r"(?i:\b(?:not|no|none|without|un\w+)\b|n['’]t\b)")
+_COUNTED = re.compile(rf"\b(?:\d+|{SMALL})\s((?:[a-z]+\s)?[a-z]+)", re.IGNORECASE)
+"""A number and what it counts."""
 _PREDICATE = re.compile(r"\s(?:who|which|that|are|is|were|was|not|without)\b")
 _CHANGES = re.compile(
     r"\b(?:increas|decreas|differ|chang|gr[eo]w|r[io]se|f[ae]ll|drop|more|less|fewer)",
     re.IGNORECASE,
 )
-_FILLS = stems_of("overall altogether together increase decrease difference people person end")
+_FILLS = stems_of(
+    "overall altogether together increase decrease difference people person end left remain"
+)
+_RESULTS = re.compile(
+    r"\b(?:total|sum|difference|ratio|average|mean|change|area|perimeter|combined|together)\b",
+    re.IGNORECASE,
+)
+"""Words of questions that ask for a result of several quantities."""
 
 
 def derived_clause(text: str, question: str) -> str | None:
@@ -47,7 +56,7 @@ def derived_clause(text: str, question: str) -> str | None:
     '3'
     >>> derived_clause(text, "How many people are wearing helmets?")
     """
-    text = text.strip()
+    text = text.strip() if question else ""
     for opening in reversed(list(_OPENS.finditer(text))):
         clause = text[opening.end() :]
         values = _values(_without_pronouns(clause))
@@ -57,7 +66,7 @@ def derived_clause(text: str, question: str) -> str | None:
         is_result = any(
             abs(values[0] - result) <= ROUNDED * abs(values[0]) for result in _results(before)
         )
-        if is_result and _is_of_question(text[: opening.start()], clause, question):
+        if is_result and is_of_question(text[: opening.start()], clause, question):
             number = _NUMBER.search(clause)
             return None if number is None else _PREDICATE.split(clause[number.start() :])[0]
     return None
@@ -83,11 +92,11 @@ def _results(values: Sequence[float]) -> Iterator[float]:
             yield from (first / second, second / first)
 
 
-def _is_of_question(before: str, clause: str, question: str) -> bool:
+def is_of_question(before: str, clause: str, question: str) -> bool:
     """Return True if a clause has only words of the question, and denies if that does.
 
-    Where a question counts, its other words than the noun, "wear hats", may not be among the words
-    before the clause alone: in "5 wear hats and 3 do not, making 8 people" 8 is not asked for.
+    Words of the question that are not in the clause, beside the counted noun, may say that a number
+    before the clause is asked for: "each ticket is $5 and we need 4, so $20".
     """
     denies, asks_denied = (bool(_DENIES.search(text)) for text in (clause, question))
     said, asked = _content(clause), _content(question)
@@ -96,11 +105,13 @@ def _is_of_question(before: str, clause: str, question: str) -> bool:
         return False
     things = " ".join(part[-1] for part in asked_things(question))
     nouns = stems_of(things)
-    if not nouns or denies or is_change:
+    if denies or is_change:
         return True
-    is_part = not (asked - said - nouns).isdisjoint(_content(before))
-    has_others = any(are_other_things(word, things) for word in _content(before))
-    return not is_part and not (has_others and said.isdisjoint(nouns))
+    if not nouns:
+        return bool(_RESULTS.search(question)) or (asked - said).isdisjoint(_content(before))
+    counted = " ".join(_COUNTED.findall(before)).split()
+    has_others = any(are_other_things(word, things) for word in counted)
+    return asked - said - nouns <= _FILLS and not (has_others and said.isdisjoint(nouns))
 
 
 def _content(text: str) -> set[str]:

@@ -133,7 +133,7 @@ _LASTS = re.compile(  # words of a duration
 )
 _TAKES = re.compile(
     r"(?i:\b(?:takes?|took|taking|needs?|requires?|spends?|spans?(?! from\b)"
-    r"(?!\D{0,20}\d[\d.:]*\s?s?\s?(?:[-–—]|to)\s?\d))\s+"
+    r"(?!\D{0,20}\d[\d.:]*\s?s?\s?[-–—]\s?\d))\s+"
     r"(?:(?:about|around|approximately|roughly|between|from|anywhere|only|just|some|up to)\s+)"
     r"{0,3}\d)"
 )
@@ -144,7 +144,7 @@ _NOT_WITHIN = re.compile(  # "before 3", the video's own length, or the call of 
     r"(?i:\b(?:outside|before|after|until|since|beyond|exclud\w+|außerhalb|prior"
     r"|(?:earl|lat)\w+ than)"
     r"(?: of| to)?\s+(?:about\s+)?\d)|\w\(\s*\w+\s*=|\w_\w+\("
-    r"|\A\W*(?i:the\s+)?(?i:video|clip)\s+(?i:is|lasts|runs|spans)\b"
+    r"|\A\W*(?i:the\s+)?(?i:video|clip)\s+(?i:is|lasts|runs|spans|starts|begins)\b"
     r"|\b(?i:(?:starts?|begins?|ends?|stops?|some ?time|some point|somewhere)\s+between"
     r"|at (?:least|most)(?: from)?)\s+\d"
 )
@@ -154,20 +154,23 @@ _BOX_TOKEN = re.compile(r"<\|(?:begin|end)_of_box\|>")
 """Tokens that GLM's networks write around an answer, here around each of two times."""
 _BEFORE_REASONS = re.compile(
     r"(?<=\d)[^\w\n]*(?:s(?:ec(?:ond)?s?)?\b[^\w\n]*)?\n[\s*_#]*"
-    r"(?:Reason(?:ing|s)?|Explanation|Rationale|Justification)[*_]{0,3}:.*\Z",
+    r"(?:Reason(?:ing|s)?|Explanation|Rationale|Justification)[*_]{0,3}:"
+    r"(?!.*\b(?i:answer|final|result|end|no such)\b).*\Z",
     re.DOTALL,
 )
 """The end of a text from its reasons on, after a line that ends with a time."""
 _STARTS_AT = re.compile(r"(?i:\b(?:starts?|begins?|started|began|starting|beginning)\b)")
 _ENDS_AT = re.compile(
     r"(?<=[\ds])(?:\s?(?:s|secs?|seconds?)\b)?(?:\sin\b)?(?:,\s(?:when|as|where|while)\s[^\d.;!?\n]{2,60})?"
-    r",?\s(?:and|then|and then)\s(?:it |he |she |they |finally ){0,2}"
+    r",?\s(?:and|then|and then)\s(?:it |finally ){0,2}"
     r"(?:ends?|stops?|finish(?:es)?|is (?:done|over|finished|complete)|concludes?|wraps? up"
     r"|(?:lasts?|continues?|goes on) until)\s"
     r"(?:(?:at|by|around|about|approximately|roughly|near|just|the)\s){0,3}(?=\d)",
     re.IGNORECASE,
 )
 """Words between a start and an end: "3 s, when he sits, and ends at 7 s"."""
+_OF_PERSON = re.compile(r"\b(?:he|she|they)\b", re.IGNORECASE)
+"""Words of a clause that may tell what happens after the event."""
 _CLAUSE_ENDS = re.compile(r"(?<=[.!?;\])])\s|\n|,\s(?:so|thus|hence|therefore|giving)\s")
 _SUBJECT = re.compile(r"(\w+)\s+(?:is|are)\s*\Z")
 _SUBJECTS = frozenset(
@@ -322,7 +325,8 @@ def _last_pair(text: str) -> str:
     for clause in reversed(_CLAUSE_ENDS.split(text)):
         values = [time.value for time in islice(numerals(_seconds_alone(clause), stretch=True), 3)]
         if len(values) == 2:
-            return clause if len(set(values)) == 2 else text
+            is_pair = len(set(values)) == 2 and not _OF_PERSON.search(clause)
+            return clause if is_pair else text
     return text
 
 

@@ -405,6 +405,16 @@ def _exclude(said: Iterable[str], asked: Iterable[str]) -> bool:
     return bool(lines) and qualities.isdisjoint(wanted)
 
 
+def is_quality(stem: str) -> bool:
+    """Return True if a word's stem is one of `_QUALITIES`."""
+    return stem in _QUALITY_OF
+
+
+def are_excluding(said: str, asked: str) -> bool:
+    """Return True if the qualities of two stems exclude one another: "blue", "red"."""
+    return _exclude([said], [asked])
+
+
 def _qualities(stems: Iterable[str]) -> set[tuple[int, int]]:
     return {_QUALITY_OF[stem] for stem in stems if stem in _QUALITY_OF}
 

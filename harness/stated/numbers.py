@@ -19,8 +19,13 @@ from harness.errors import ParseError
 from harness.stated.asked_things import names_another, says_another_state, without_others
 from harness.stated.corrections import is_asked, own_turn
 from harness.stated.counters import without_asked
-from harness.stated.derived import derived_clause
-from harness.stated.kinds_of_things import are_of_kind, asked_things, of_asked_kind
+from harness.stated.derived import derived_clause, is_of_question
+from harness.stated.kinds_of_things import (
+    are_of_kind,
+    are_other_things,
+    asked_things,
+    of_asked_kind,
+)
 from harness.stated.labelled import of_asked_label, without_products
 from harness.stated.languages import certain, unmarked
 from harness.stated.left_out_group import counts_left_out_group
@@ -39,7 +44,7 @@ from harness.stated.units import asked_unit, in_unit, named_unit, without_other_
 
 _STATED = re.compile(  # "the answer is", "\boxed{", "答案是"
     r"(?P<boxed>\\boxed\s*\{)|(?P<key>(?i:[\"'](?:final_?)?answer[\"'])\s*:)"
-    r"|(?i:\bI['’]d (?:go with|say)\b)"
+    r"|(?i:\bI['’]d go with\b|(?:\A\W*|\bbut )I['’]d say\b)"
     r"|(?i:\b(?:answer|result)\b[*_`]{0,3}(?:\sto\s(?:this|the|your)\squestion)?\s*"
     r"(?:(?:is|would be|should be|equals)\b|[:=]))"
     rf"|答案\s*(?:应该|应)?(?:是|为|：|:)|{re.escape(BOX)}"
@@ -98,6 +103,8 @@ _NONE_OF_THEM = re.compile(
 )
 """A whole response that says that there are none, without the name of the things."""
 _FIRST_ENDS = re.compile(r"[.;!](?=\s|\Z)|,\s(?=only\b|just\b)")
+_ANYONE = re.compile(r"(?:some|every|any)(?:one|body)")
+_ONLY = frozenset(("only", "just"))
 _RESTRICTS_FIRST = re.compile(
     r"\b(?:but|however|although|though|except|actually|if|maybe|may|might|could|hidden|unless|wait)\b"
 )
@@ -160,7 +167,7 @@ def stated_number(response: str, question: str = "") -> float:
     segments = stated_segments(text)
     if segments and not any(numerals(segments[-1])):
         segments = [""]
-    concluded = conclusion(text) or (None if segments else _concluding_clause(text))
+    concluded = conclusion(text) or (None if segments else _concluding_clause(text, question))
     if (
         _SUPPOSES.search(text)
         or is_cut_off(own_turn(response))
@@ -219,8 +226,10 @@ def _first_sentence(text: str, question: str) -> tuple[str, str]:
     counts = numerals(of_asked_kind(rest, question))
     is_counted = any(math.isfinite(count.value) for count in counts)
     things = " ".join(part[-1] for part in asked_things(question))
-    is_akin = any(are_of_kind(word, things) for word in rest.split())
-    return (text, rest) if is_counted or is_akin else (first, "")
+    words = re.findall(r"[a-z]+", rest)
+    is_akin = any(are_of_kind(word, things) or _ANYONE.fullmatch(word) for word in words)
+    is_other = any(word in _ONLY or are_other_things(word, things) for word in words)
+    return (text, rest) if is_counted or is_akin or (words and not is_other) else (first, "")
 
 
 def _is_of_some(text: str, question: str, things: Collection[str]) -> bool:
@@ -280,7 +289,7 @@ def conclusion(text: str) -> str | None:
     return None
 
 
-def _concluding_clause(text: str) -> str | None:
+def _concluding_clause(text: str, question: str = "") -> str | None:
     """Return the last clause of a text if it concludes from the numbers before it; None: not.
 
     It does if its number is the sum of those in its sentence, or the total after "one more".
@@ -297,7 +306,8 @@ def _concluding_clause(text: str) -> str | None:
     parts = [number.value for number in islice(numerals(before), MOST)]
     is_sum = len(parts) > 1 and len(values) == 1 and math.isclose(sum(parts), values[0])
     is_more = bool(_ONE_MORE.search(before)) and _THAT_MAKES.fullmatch(clause) is not None
-    return clause if is_sum or is_more else None
+    is_asked = not question or is_of_question(text[: opening.start()], clause, question)
+    return clause if is_more or (is_sum and is_asked) else None
 
 
 def _sentence_from(text: str, start: int) -> str:

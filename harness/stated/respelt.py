@@ -9,6 +9,7 @@ import re
 
 from harness.stated.languages import NOT_KNOWN
 from harness.stated.numerals import SMALL, numerals
+from harness.stated.roles import is_function_word
 
 _DIGITS: dict[str, int] = {
     **{word: value for value, word in enumerate("one two three four five six".split(), 1)},
@@ -36,7 +37,7 @@ _ONE_AND_A_HALF = re.compile(
 )
 _ASSUMES = re.compile(
     r"\A\W{0,3}(?:assuming|using|taking|given|considering|if we assume|based on|judging (?:by|from)"
-    r"|compared (?:to|with)|relative to)\b[^.!?\n]{0,160}?\d"
+    r"|relative to)\b[^.!?\n]{0,160}?\d"
     r"(?:[^!?\n.]|\.\d){0,80}?,\s(?=the (?P<what>[a-z]{3,20}) )",
     re.IGNORECASE,
 )
@@ -50,16 +51,21 @@ _HAS_COUNTER = re.compile(  # "in the image there are 7 birds", in Japanese and 
     r"\s?(?:개|명|마리|대|권|장|그루|송이|잔|병)의\s([가-힣]{1,8})[이가]\s(?:있습니다|보입니다|있어요)\.?\s*\Z"
 )
 _ASKS_MOMENT_IN_SECONDS = re.compile(
-    r"\b(?:at|in|what|which)\b[^?]*\bsecond\b|\btime\b[^?]*\bin seconds\b", re.IGNORECASE
+    r"\b(?:at|in) (?:what|which) (?:exact )?second\b|\btime\b(?![^?]*\bclock\b)[^?]*\bin seconds\b"
+    r"|\bwhen\b[^?]*\bin seconds\b",
+    re.IGNORECASE,
 )
 _CLOCK = re.compile(
-    r"(?<![\w:.,-])(\d{1,2}):([0-5]\d(?:\.\d{1,3})?)(?!\w|[:,.]\d|\s?[ap]\.?m\b)", re.IGNORECASE
+    r"(?<![\w:.,-])(\d{1,2}):([0-5]\d(?:\.\d{1,3})?)(?!\w|[:,.]\d|\s?[ap]\.?m\b"
+    r"|\so['’]clock|\sin the (?:morning|afternoon|evening))",
+    re.IGNORECASE,
 )
 """A moment of a video in minutes and seconds: "1:05"."""
+_SHOWN_TIME = re.compile(r"\b(?:clock|watch|timer|scor\w+)\b", re.IGNORECASE)
 _COUNTS = re.compile(r"\bhow many (?!seconds|minutes)\b", re.IGNORECASE)
 _OF_FRAMES = re.compile(
     r"\A\W{0,3}(?:across|in|over|throughout|from|among|based on|looking at)\s(?:all\s|the\s){0,2}"
-    r"\d{1,4}\s(?:[a-z]+\s)?frames\b[^.,;:\d]{0,30},\s",
+    r"\d{1,4}\s(?:(?:video|sampled|provided|given|input)\s)?frames\b[^.,;:\d]{0,30},\s",
     re.IGNORECASE,
 )
 """A beginning with the number of frames that the network saw: "Across the 32 frames, "."""
@@ -69,6 +75,7 @@ _ASKED_PART = re.compile(
     re.IGNORECASE,
 )
 """The end of a text that counts a part of its things: ", 4 of which are red."."""
+_OF_IMAGE = frozenset("image picture photo video scene visible shown see seen".split())
 _DENIES_PART = re.compile(r"(?i:\b(?:not|no|without|never|and|or|but)\b|n['’]t\b)")
 _AT_MOST = re.compile(r"\bat most\s", re.IGNORECASE)
 _AT_MOMENT = re.compile(
@@ -132,8 +139,10 @@ _TWICE = re.compile(rf"\b({SMALL}|\d{{1,4}})\s\(({SMALL}|\d{{1,4}})\)", re.IGNOR
 _ASKS_TIMES = re.compile(r"\bhow (?:many times|long|many (?:second|minute|hour)s)\b", re.IGNORECASE)
 _ASKS_HOW_OFTEN = re.compile(r"\bhow (?:many times|often)\b", re.IGNORECASE)
 _TIMES_OF = {"once": 1, "twice": 2, "thrice": 3}
+_ANY_OFTEN = re.compile(r"\b(?:once|twice|thrice|almost|nearly)\b", re.IGNORECASE)
 _OFTEN = re.compile(
-    r"\b(once|twice|thrice)\b(?=\W*(?:\Z|[.,;!]|(?:in|during|over|throughout) the\b|with\b))",
+    r"(?<!\bat )\b(once|twice|thrice)\b"
+    r"(?=\W*(?:\Z|[.,;!]|(?:in|during|over|throughout) the (?!first|second|last)|with\b))",
     re.IGNORECASE,
 )
 """A number of times in one word, at the end of its clause: "jumps twice."."""
@@ -168,7 +177,7 @@ def respelt(text: str, question: str = "") -> str:
         text = _OF_FRAMES.sub("", text)
     if "maximum" in question.casefold():
         text = _AT_MOST.sub("", text)
-    if _ASKS_MOMENT_IN_SECONDS.search(question):
+    if _ASKS_MOMENT_IN_SECONDS.search(question) and not _SHOWN_TIME.search(text):
         text = _CLOCK.sub(lambda clock: f"{60 * int(clock[1]) + float(clock[2]):g} seconds", text)
     elif _COUNTS.search(question):
         text = _AT_MOMENT.sub("", text)
@@ -181,11 +190,17 @@ def respelt(text: str, question: str = "") -> str:
     if not re.search(r"\d", text):
         text = _MEASURED.sub(_from_han, text)
     text = _TWICE.sub(_once, _of_asked_part(text, question))
-    if _ASKS_HOW_OFTEN.search(question):
+    if _ASKS_HOW_OFTEN.search(question) and len(_ANY_OFTEN.findall(text)) == 1:
         text = _OFTEN.sub(lambda match: f"{_TIMES_OF[match[1].casefold()]} times", text)
     if _ASKS_TIMES.search(question):
         text = _TIMES.sub(lambda place: _joined(place, question), text)
     return _of_asked_year(_without_compared(_without_listed(text), question), question)
+
+
+def _beginnings(text: str) -> set[str]:
+    """Return the first four letters of the words of a text that are not function words."""
+    words = re.findall(r"[a-z]{3,}", text.casefold())
+    return {word[:4] for word in words if not (is_function_word(word) or word in _OF_IMAGE)}
 
 
 def _of_asked_part(text: str, question: str) -> str:
@@ -197,12 +212,10 @@ def _of_asked_part(text: str, question: str) -> str:
     part = _ASKED_PART.search(text)
     if part is None or _DENIES_PART.search(f"{part['said']} {question}"):
         return text
-    words = {word[:5] for word in re.findall(r"[a-z]{3,}", part["said"].casefold())}
-    asked, before = (
-        {word[:5] for word in re.findall(r"[a-z]{3,}", words.casefold())}
-        for words in (question, text[: part.start()])
+    said, asked, before = map(_beginnings, (part["said"], question, text[: part.start()]))
+    is_asked = (
+        bool(said) and said - {"wear"} <= asked - before and asked <= said | before | {"wear"}
     )
-    is_asked = words - {"the", "are"} and words - {"the", "are", "weari"} <= asked - before
     return part["number"] + " " + part["said"] if is_asked else text
 
 

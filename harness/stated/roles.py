@@ -11,9 +11,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from harness.stated.kinds_of_things import (
+    are_excluding,
     are_of_kind,
     are_other_things,
+    asked_things,
     begins_with_other,
+    is_quality,
     stems_of,
 )
 from harness.stated.languages import is_foreign
@@ -23,8 +26,7 @@ LONGEST = 4000
 """Most characters of a response that are compared; the rest is not looked at."""
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*|[^\s\w]|\d[\d.,]*")
 _PLACES = frozenset(
-    "in on at inside outside under underneath behind above below near beside around along over"
-    " against through across within beneath".split()
+    "in on at inside outside under underneath below against through across within beneath".split()
 )
 """Prepositions of places, of which one may stand for another: "on the table", "under the sofa"."""
 _PREPOSITIONS = {**dict.fromkeys(_PLACES, "place"), "of": "of", "for": "for", "to": "to"}
@@ -46,7 +48,8 @@ NEUTRAL = stems_of(
     " center centre side corner edge part half area background foreground distance way number count"
     " amount value sum average mean time times moment second seconds minute minutes hour hours day"
     " year meter metre centimeter centimetre cm m km feet inches degrees percent unit dollar euro"
-    " room house case terms addition sight data mark"
+    " room house case terms addition sight data mark country company product item respondent door"
+    " object thing point dimension"
 )
 """Stems of words that name the image, its parts, units and quantities: no rival to any word."""
 _MODIFIES_ALL = stems_of(
@@ -59,20 +62,44 @@ _MODIFIES_ALL = stems_of(
 _SAME_PLACES = tuple(
     stems_of(place)
     for place in (
-        "street road avenue lane highway",
+        "street road avenue lane highway path park",
         "beach shore coast sand seaside",
-        "field meadow pasture grass lawn grassland plain",
-        "water lake river sea ocean pond harbor bay",
-        "desk table counter countertop tabletop surface",
-        "sofa couch",
+        "field meadow pasture grass lawn grassland plain hill hillside slope mountain",
+        "water lake river sea ocean pond pool wave bay harbor dock pier marina port",
+        "desk table counter countertop tabletop surface workstation bar island",
+        "sofa couch bench seat",
+        "branch limb tree twig",
+        "wire line cable",
+        "vase jar glass pot",
+        "shelf bookshelf bookcase rack",
+        "bed mattress blanket",
+        "umbrella parasol tent canopy",
+        "line queue",
+        "track rail station",
+        "runway tarmac airport",
+        "bunch cluster",
+        "truck pickup",
+        "laptop keyboard computer",
         "shop store market supermarket",
         "wall fence",
         "ground floor",
         "sky air",
-        "bowl dish plate basket",
+        "bowl dish plate basket tray platter box carton package crate container",
     )
 )
 """Stems of words for one place."""
+_SAME_RANKS = tuple(
+    stems_of(rank)
+    for rank in (
+        "first leftmost",
+        "last rightmost",
+        "largest biggest tallest longest highest greatest peak maximum",
+        "smallest shortest lowest minimum tiniest",
+        "dotted dashed",
+        "cell mobile smart",
+    )
+)
+"""Stems of words that may mean one thing before a noun."""
 _VERB = re.compile(r"[a-z]{2,}(?:ing|ed)")
 _COUNTS_OR_DATES = re.compile(
     r"\b(?:how many|number of|count|(?:what|which) (?:time|second|minute)|when)\b", re.IGNORECASE
@@ -80,8 +107,17 @@ _COUNTS_OR_DATES = re.compile(
 _NUMBER_WORD = re.compile(rf"(?:{SMALL})\Z", re.IGNORECASE)
 _SENTENCES = re.compile(r"(?<=[.!?;])\s|\n")
 _QUESTION = re.compile(r"[^.!?\n]*\?")
-_LABELLED = re.compile(r"\b([a-z]{3,}) ([A-Z])\b(?!['’])")
-"""A noun and its letter: "class A"."""
+_LABELLED = re.compile(r"\b([a-z]{3,}) ([A-Z]{1,3})\b(?!['’])")
+"""A noun and its letters: "class A", "side AB"."""
+_MONTH_OR_DAY = re.compile(
+    r"\b(?:January|February|March|April|May|June|July|August|September|October|November|December"
+    r"|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)\b"
+)
+_SHOWS = stems_of(
+    "sign display gauge scale clock label tag board counter thermometer speedometer legend text"
+    " price reading jersey man woman person people they chart according based"
+)
+"""Stems of subjects that show the number of something else, or may be anyone."""
 _CONTRARIES = tuple(
     tuple(re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for words in pair.split("/"))
     for pair in (
@@ -103,6 +139,7 @@ _CONTRARIES = tuple(
         "buy\\w*|bought/sell\\w*|sold",
         "arriv\\w*/depart\\w*",
         "won|wins?|winning/lost|loses?|losing",
+        "total/subtotal",
     )
 )
 """Words and their contraries."""
@@ -147,10 +184,13 @@ def _is_of_another(sentence: str, asked: str) -> bool:
             is_rival = phrase.role == role.role and _is_rival(phrase.words, wanted)
             if is_rival and not _are_alike(phrase.words, role.words):
                 return True
+        if role.role != "place" and _begins_with_rival(said_words, role.words, asked_words):
+            return True
     return (
         _has_other_modifier(said_words, asked_words)
         or _has_other_object(said_words, asked_words)
         or _has_other_letter(sentence, asked)
+        or _has_other_date(sentence, asked)
         or any(_is_contrary(sentence, asked, *pair) for pair in _CONTRARIES)
         or _is_of_another_subject(sentence, asked)
     )
@@ -189,6 +229,20 @@ def _is_rival(words: Sequence[str], others: set[str]) -> bool:
     return stems.isdisjoint(NEUTRAL) and stems.isdisjoint(others)
 
 
+def _begins_with_rival(said: Sequence[str], role: Sequence[str], asked: Sequence[str]) -> bool:
+    """Return True if a sentence's first noun is not in a question: "Apple holds 20% of the market".
+
+    `role` are the words of the question, "of Samsung", that the sentence lacks.
+    """
+    nouns = (word for word in said if word not in _DETERMINERS)
+    first = next(nouns, "")
+    if not first.isalpha() or is_function_word(first) or len(first) < 4:
+        return False
+    is_known = not stems_of(first).isdisjoint(NEUTRAL | _SHOWS)
+    is_asked = any(word[:4] == first[:4] for word in asked)
+    return not (is_known or is_asked or are_of_kind(first, " ".join(role)))
+
+
 def _are_alike(said: Sequence[str], asked: Sequence[str]) -> bool:
     """Return True if two phrases name one place, or things of one known kind: "car", "vehicle"."""
     words, wanted = " ".join(said), " ".join(asked)
@@ -201,11 +255,14 @@ def _has_other_modifier(said: Sequence[str], asked: Sequence[str]) -> bool:
     """Return True if a noun of both has another word before it: "the red bar" for "blue bar".
 
     That the question's own word occurs somewhere else in the sentence is enough to return False.
+    Counted things may have any word before them: "7 football players" are soccer players.
     """
     stems = stems_of(" ".join(said))
+    counted = {part[-1] for part in asked_things(" ".join(asked))}
     pairs = {
         (next(iter(stems_of(word)), ""), next(iter(stems_of(noun)), "")): word
         for word, noun in _modified(asked)
+        if noun not in counted
     }
     wanted = stems_of(" ".join(asked))
     for word, noun in _modified(said):
@@ -213,9 +270,21 @@ def _has_other_modifier(said: Sequence[str], asked: Sequence[str]) -> bool:
         for asked_stem, asked_head in pairs:
             is_other = stem not in wanted and asked_stem not in stems
             is_other &= stem[:4] != asked_stem[:4]  # "metallic" for "metal"
+            is_other &= _are_rivals(stem, asked_stem)
             if head == asked_head and is_other and not are_of_kind(word, pairs[asked_stem, head]):
                 return True
     return False
+
+
+def _are_rivals(stem: str, other: str) -> bool:
+    """Return True if two words before a noun tell different things: "home", "away".
+
+    A quality is a rival of another one of its line alone: a "wooden" chair may be the "dining" one.
+    """
+    if any({stem, other} <= rank for rank in _SAME_RANKS):
+        return False
+    n_qualities = sum(is_quality(word) for word in (stem, other))
+    return n_qualities == 0 or (n_qualities == 2 and are_excluding(stem, other))
 
 
 def _has_other_object(said: Sequence[str], asked: Sequence[str]) -> bool:
@@ -259,6 +328,12 @@ def _has_other_letter(sentence: str, asked: str) -> bool:
         and not re.search(rf"\b{letters[noun]}\b", sentence)
         for noun, letter in said
     )
+
+
+def _has_other_date(sentence: str, asked: str) -> bool:
+    """Return True if both name months or days, and none in common."""
+    said, wanted = (set(_MONTH_OR_DAY.findall(text)) for text in (sentence, asked))
+    return bool(said and wanted) and said.isdisjoint(wanted)
 
 
 def _is_contrary(

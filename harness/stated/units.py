@@ -227,6 +227,7 @@ _SAME_AGAIN = re.compile(
 _ASKED_AGAIN = re.compile(
     r"\s?(?:\(|,?\s(?:or|i\.e\.,?|which is|that is|equivalent to|equal to)\s|[=≈])[\s~]{0,3}"
     r"(?:(?i:or|about|approximately|approx\.|roughly|around|equal to)\s)*(?=\d)"
+    r"(?![^.;]*\b(?:less|more|fewer|than|taller|longer|shorter)\b)"
 )
 """Words between a quantity and the same in the asked unit: "36 km/h (10 m/s)"."""
 

@@ -217,7 +217,8 @@ _QUOTED = re.compile(
 _SLANG = (
     (re.compile(r"\A[\s*_\"]*(?:yep|yup|yeah)\b(?!\W*(?:right|no|sure|but)\b)", re.I), "Yes"),
     (re.compile(r"\A[\s*_\"]*(?:nope|nah|not quite)\b", re.I), "No"),
-    (re.compile(r"\A[\s*_\"]*(?:indeed|absolutely|certainly|affirmative)(?=[,.!])", re.I), "Yes"),
+    (re.compile(r"\A\W*(?:indeed|absolutely|certainly)\W*\Z", re.I), "Yes"),
+    (re.compile(r"\A[\s*_\"]*(?:indeed|absolutely|certainly)[,.!]\s", re.I), ""),
     (re.compile(r"\ANot in (?:this|the) (?:image|picture|photo)(?=\s?[,.–—-])", re.I), "No"),
 )
 _SHORT = re.compile(

@@ -85,8 +85,9 @@ from tests.models.test_reading_bounds import value_of
         ("How many times does the person jump?", "He jumps once, then sits down.", 1),
         ("What is the distance between the sofa and the TV (in meters)?", ("Based on the typical width of a sofa (about 2 meters), the distance between "
 "the sofa and the TV is approximately 2.5 meters."), 2.5),
+        ("How many chairs?", ("Besides the two armchairs, there are three dining chairs around the table, "
+"making it five in total."), 5),
         ("How many lions?", "There are two adult lions and three cubs in the picture.", None),
-        ("How many different colors of cars are there?", "There are cars in three different colors: red, blue, and white.", 3),
         ("How many red apples are there?", "There are 6 apples in the bowl, 4 of which are red.", 4),
         ("How many people are left at the end?", ("Initially there are 5 people, but two of them leave, leaving three people at "
 "the end."), 3),
