@@ -18,10 +18,10 @@ from harness.errors import ParseError
 from harness.responses import loads_lenient
 from harness.stated.asked_things import says_another_state
 from harness.stated.languages import certain, is_foreign, unmarked
-from harness.stated.markup import plain
+from harness.stated.markup import BOX, plain
 from harness.stated.numbers import stated_segments
 from harness.stated.numerals import Numeral, numerals
-from harness.stated.refusals import denied_after, says_unable
+from harness.stated.refusals import denied_after, denies, says_unable
 
 BEYOND = 0.05
 """Share of a video's length by which an interval, say a rounded one, may end after it."""
@@ -65,7 +65,9 @@ _ARROW = re.compile(
 _UP_TO = re.compile(r"(?<=\d)\s?(?:まで|까지)")
 _TAG_ENDS = re.compile(r"</\w{1,20}>")
 _LENGTH = re.compile(  # "in the 30-second video", which is the video's length
-    r"(?i:\b(?:in|of|for) the \d[\d.]{0,9}[-\s]?s(?:ec(?:onds?)?)?\b(?: long)? (?:video|clip)"
+    r"(?i:\b(?:in|of|for) the \d[\d.]{0,9}[-\s]?s(?:ec(?:onds?)?)?\b(?:[-\s]long)? (?:video|clip)"
+    r"|\b(?:in|of|for) the \d{1,2}:\d\d(?:[-\s](?:long|minute))? (?:video|clip)"
+    r"|\b(?:at|near|towards?) the (?:very )?(?:beginning|start|middle|end) of the (?:video|clip)"
     r"|\A\W*the (?:video|clip) (?:is|lasts|has a (?:duration|length) of) \d[\d.]{0,9}\s?"
     r"s(?:ec(?:onds?)?)?\b(?: long)?[.,]\s)"
 )
@@ -130,7 +132,8 @@ _LASTS = re.compile(  # words of a duration
     r"|for\s(?=\D{0,9}\d))\b)"
 )
 _TAKES = re.compile(
-    r"(?i:\b(?:takes?|took|taking|needs?|requires?|spends?|spans?(?! from\b))\s+"
+    r"(?i:\b(?:takes?|took|taking|needs?|requires?|spends?|spans?(?! from\b)"
+    r"(?!\D{0,20}\d[\d.:]*\s?s?\s?[-–—]\s?\d))\s+"
     r"(?:(?:about|around|approximately|roughly|between|from|anywhere|only|just|some|up to)\s+)"
     r"{0,3}\d)"
 )
@@ -141,12 +144,34 @@ _NOT_WITHIN = re.compile(  # "before 3", the video's own length, or the call of 
     r"(?i:\b(?:outside|before|after|until|since|beyond|exclud\w+|außerhalb|prior"
     r"|(?:earl|lat)\w+ than)"
     r"(?: of| to)?\s+(?:about\s+)?\d)|\w\(\s*\w+\s*=|\w_\w+\("
-    r"|\A\W*(?i:the\s+)?(?i:video|clip)\s+(?i:is|lasts|runs|spans)\b"
+    r"|\A\W*(?i:the\s+)?(?i:video|clip)\s+(?i:is|lasts|runs|spans|starts|begins)\b"
     r"|\b(?i:(?:starts?|begins?|ends?|stops?|some ?time|some point|somewhere)\s+between"
     r"|at (?:least|most)(?: from)?)\s+\d"
 )
 
 
+_BOX_TOKEN = re.compile(r"<\|(?:begin|end)_of_box\|>")
+"""Tokens that GLM's networks write around an answer, here around each of two times."""
+_BEFORE_REASONS = re.compile(
+    r"(?<=\d)[^\w\n]*(?:s(?:ec(?:ond)?s?)?\b[^\w\n]*)?\n[\s*_#]*"
+    r"(?:Reason(?:ing|s)?|Explanation|Rationale|Justification)[*_]{0,3}:"
+    r"(?!.*\b(?i:answer|final|result|end|no such)\b).*\Z",
+    re.DOTALL,
+)
+"""The end of a text from its reasons on, after a line that ends with a time."""
+_STARTS_AT = re.compile(r"(?i:\b(?:starts?|begins?|started|began|starting|beginning)\b)")
+_ENDS_AT = re.compile(
+    r"(?<=[\ds])(?:\s?(?:s|secs?|seconds?)\b)?(?:\sin\b)?(?:,\s(?:when|as|where|while)\s[^\d.;!?\n]{2,60})?"
+    r",?\s(?:and|then|and then)\s(?:it |finally ){0,2}"
+    r"(?:ends?|stops?|finish(?:es)?|is (?:done|over|finished|complete)|concludes?|wraps? up"
+    r"|(?:lasts?|continues?|goes on) until)\s"
+    r"(?:(?:at|by|around|about|approximately|roughly|near|just|the)\s){0,3}(?=\d)",
+    re.IGNORECASE,
+)
+"""Words between a start and an end: "3 s, when he sits, and ends at 7 s"."""
+_OF_PERSON = re.compile(r"\b(?:he|she|they)\b", re.IGNORECASE)
+"""Words of a clause that may tell what happens after the event."""
+_CLAUSE_ENDS = re.compile(r"(?<=[.!?;\])])\s|\n|,\s(?:so|thus|hence|therefore|giving)\s")
 _SUBJECT = re.compile(r"(\w+)\s+(?:is|are)\s*\Z")
 _SUBJECTS = frozenset(
     "action answer clip event interval it moment part period portion query range section segment"
@@ -192,7 +217,8 @@ def stated_interval(
     >>> stated_interval('{"start": 10, "duration": 5}')
     (10.0, 15.0)
     """
-    text = certain(plain(_TAG_ENDS.sub(";", response)))
+    unboxed = _BOX_TOKEN.sub("", response) if response.count(BOX) > 1 else response
+    text = _BEFORE_REASONS.split(certain(plain(_TAG_ENDS.sub(";", unboxed))))[0]
     segments = stated_segments(text) or [text]
     is_other = len(segments) > 1 or says_another_state(text, question)
     start, end = (-1.0, -1.0) if is_other else _repeated_times(segments[-1])
@@ -261,6 +287,9 @@ def _repeated_times(text: str) -> tuple[float, float]:
     ((3.0, 7.0), (-1, -1))
     """
     text = _AGAIN_IN_SECONDS.sub(_of_clock, text)
+    if _STARTS_AT.search(text):
+        text = _ENDS_AT.sub(_joined, text)
+    text = _last_pair(text)
     if lasting := _LASTING.search(text):
         start, end = _times(text[: lasting.start()])
         is_its_length = abs(end - start - float(lasting[1].rstrip("."))) <= ROUNDED
@@ -277,6 +306,28 @@ def _repeated_times(text: str) -> tuple[float, float]:
         is_same = _LENGTH_ALONE.fullmatch(brackets[1]) is not None
         is_same = is_same and abs(end - start - inner[0].value) <= ROUNDED
     return (start, end) if is_same else _times(text)
+
+
+def _joined(ends: re.Match[str]) -> str:
+    """Return " to " for words between a start and an end; the words if they deny something."""
+    return ends[0] if denies(ends[0]) else " to "
+
+
+def _last_pair(text: str) -> str:
+    """Return the last clause of a text that has both of its times, if it says no others.
+
+    >>> _last_pair("He starts at 12 s and sits at 19 s, so it spans 12 s - 19 s.")
+    'it spans 12 s - 19 s.'
+    """
+    times = list(islice(numerals(_seconds_alone(text), stretch=True), 9))
+    if not 2 < len(times) < 9 or len({time.value for time in times}) != 2:
+        return text
+    for clause in reversed(_CLAUSE_ENDS.split(text)):
+        values = [time.value for time in islice(numerals(_seconds_alone(clause), stretch=True), 3)]
+        if len(values) == 2:
+            is_pair = len(set(values)) == 2 and not _OF_PERSON.search(clause)
+            return clause if is_pair else text
+    return text
 
 
 def _of_clock(again: re.Match[str]) -> str:

@@ -297,6 +297,15 @@ def _stems(words: Iterable[str]) -> set[str]:
     return {_stem(word) for word in words}
 
 
+def stems_of(text: str) -> set[str]:
+    """Return the words of a text in small letters without the endings of plurals.
+
+    >>> sorted(stems_of("Two red buses"))
+    ['bus', 'red', 'two']
+    """
+    return _stems(_words(text))
+
+
 _KIND_OF = dict(_places(_KINDS))
 _ANYTHING = frozenset(
     "object item thing on total instanc unit exampl element entri other adult piec".split()
@@ -394,6 +403,16 @@ def _exclude(said: Iterable[str], asked: Iterable[str]) -> bool:
     qualities, wanted = _qualities(said), _qualities(asked)
     lines = {line for line, _ in qualities}.intersection(line for line, _ in wanted)
     return bool(lines) and qualities.isdisjoint(wanted)
+
+
+def is_quality(stem: str) -> bool:
+    """Return True if a word's stem is one of `_QUALITIES`."""
+    return stem in _QUALITY_OF
+
+
+def are_excluding(said: str, asked: str) -> bool:
+    """Return True if the qualities of two stems exclude one another: "blue", "red"."""
+    return _exclude([said], [asked])
 
 
 def _qualities(stems: Iterable[str]) -> set[tuple[int, int]]:

@@ -19,7 +19,13 @@ from harness.errors import ParseError
 from harness.stated.asked_things import names_another, says_another_state, without_others
 from harness.stated.corrections import is_asked, own_turn
 from harness.stated.counters import without_asked
-from harness.stated.kinds_of_things import asked_things, of_asked_kind
+from harness.stated.derived import derived_clause, is_of_question
+from harness.stated.kinds_of_things import (
+    are_of_kind,
+    are_other_things,
+    asked_things,
+    of_asked_kind,
+)
 from harness.stated.labelled import of_asked_label, without_products
 from harness.stated.languages import certain, unmarked
 from harness.stated.left_out_group import counts_left_out_group
@@ -27,8 +33,10 @@ from harness.stated.markup import BOX, is_cut_off, plain
 from harness.stated.numerals import numerals
 from harness.stated.parts import without_parts
 from harness.stated.quantities import measures_another
+from harness.stated.question_words import without_question_words
 from harness.stated.refusals import ABOUT_ANSWER, denies, says_unable
 from harness.stated.respelt import respelt
+from harness.stated.roles import is_of_another_role
 from harness.stated.scales import asked_scale, in_scale
 from harness.stated.sentence_values import MOST, THE_NUMBER, sentence_before, value_of
 from harness.stated.sums import WRONG, checked, without_marks
@@ -36,6 +44,7 @@ from harness.stated.units import asked_unit, in_unit, named_unit, without_other_
 
 _STATED = re.compile(  # "the answer is", "\boxed{", "答案是"
     r"(?P<boxed>\\boxed\s*\{)|(?P<key>(?i:[\"'](?:final_?)?answer[\"'])\s*:)"
+    r"|(?i:\bI['’]d go with\b|(?:\A\W*|\bbut )I['’]d say\b)"
     r"|(?i:\b(?:answer|result)\b[*_`]{0,3}(?:\sto\s(?:this|the|your)\squestion)?\s*"
     r"(?:(?:is|would be|should be|equals)\b|[:=]))"
     rf"|答案\s*(?:应该|应)?(?:是|为|：|:)|{re.escape(BOX)}"
@@ -88,6 +97,18 @@ _NONE = re.compile(
     r"|don['’]t) see any) ((?:[a-z-]+ ){0,2}?[a-z-]+)((?: [a-z-]+){0,12})\.?"
 )
 """A whole response that says that there are none: "There are no people visible in the image."."""
+_NONE_OF_THEM = re.compile(
+    r"(?:none|zero|there (?:are|is)(?: none|n['’]t any| not any)(?: of them)?)"
+    r"(?: (?:visible|present|here|at all|in (?:the|this) (?:image|picture|photo|video|scene)))*\.?"
+)
+"""A whole response that says that there are none, without the name of the things."""
+_FIRST_ENDS = re.compile(r"[.;!](?=\s|\Z)|,\s(?=only\b|just\b)")
+_ANYONE = re.compile(r"(?:some|every|any)(?:one|body)")
+_ONLY = frozenset(("only", "just"))
+_RESTRICTS_FIRST = re.compile(
+    r"\b(?:but|however|although|though|except|actually|if|maybe|may|might|could|hidden|unless|wait)\b"
+)
+"""Words after a sentence that may change it."""
 _OF_NONE = frozenset(
     "that are is in on the this visible present shown depicted"
     " image picture photo video scene frame".split()
@@ -130,6 +151,7 @@ def stated_number(response: str, question: str = "") -> float:
             "response", expected="the number of the asked group", found=repr(response.strip()[:60])
         )
     unit, text = asked_unit(question), plain(response)
+    text = derived_clause(text, question) or text
     text = respelt(without_products(of_asked_label(text, question), question), question)
     text = text if unit else of_asked_kind(text, question)
     text = certain(without_asked(text, unmarked(question)), question)
@@ -141,15 +163,17 @@ def stated_number(response: str, question: str = "") -> float:
         text = in_unit(text, unit)
     if named := unit or named_unit(question):
         text = without_other_measures(text, named)
+    text = without_question_words(text, question)
     segments = stated_segments(text)
     if segments and not any(numerals(segments[-1])):
         segments = [""]
-    concluded = conclusion(text) or (None if segments else _concluding_clause(text))
+    concluded = conclusion(text) or (None if segments else _concluding_clause(text, question))
     if (
         _SUPPOSES.search(text)
         or is_cut_off(own_turn(response))
         or names_another(text, question)
         or measures_another(text, question)
+        or is_of_another_role(text, question)
         or _is_of_some(text, question, things)
         or (_ASKS_MOMENT.search(question) and says_another_state(text, question))
         or (not segments and not concluded and _denies_things(plain(response), things))
@@ -171,11 +195,14 @@ def stated_number(response: str, question: str = "") -> float:
 
 def _says_none(text: str, question: str) -> bool:
     """Return True for a sentence that there are none of the things whose number is asked for."""
-    none = _NONE.fullmatch(text.strip().casefold())
+    text, rest = _first_sentence(text, question)
+    none = _NONE.fullmatch(text)
     asked = re.findall(r"\b(?:how many|number of) ([^.?!,;:]+)", question.casefold())
     is_unseen = _UNSEEN.search(question.casefold()) and _SEEN.search(text.casefold())
     if is_unseen or _OTHERWISE.search(question.casefold()):
         return False
+    if not rest and len(asked) == 1 and _NONE_OF_THEM.fullmatch(text):
+        return True
     if none is None or len(asked) != 1 or not re.match(rf"{re.escape(none[1])}\b", asked[0]):
         return False
     of_asked, of_none = (
@@ -184,6 +211,25 @@ def _says_none(text: str, question: str) -> bool:
     )
     is_whole = of_none in (of_asked, none[1].split())
     return is_whole and not {"and", "or"} & {*of_asked}
+
+
+def _first_sentence(text: str, question: str) -> tuple[str, str]:
+    """Return the first sentence of a text in small letters, and the rest that is about the asked.
+
+    The rest is "" if it has no number but of other known things: "; only two dogs" for cats.
+    """
+    text = text.strip().casefold()
+    end = _FIRST_ENDS.search(text)
+    if end is None or _RESTRICTS_FIRST.search(text, end.end()):
+        return text, ""
+    first, rest = text[: end.start()].strip(), text[end.end() :]
+    counts = numerals(of_asked_kind(rest, question))
+    is_counted = any(math.isfinite(count.value) for count in counts)
+    things = " ".join(part[-1] for part in asked_things(question))
+    words = re.findall(r"[a-z]+", rest)
+    is_akin = any(are_of_kind(word, things) or _ANYONE.fullmatch(word) for word in words)
+    is_other = any(word in _ONLY or are_other_things(word, things) for word in words)
+    return (text, rest) if is_counted or is_akin or (words and not is_other) else (first, "")
 
 
 def _is_of_some(text: str, question: str, things: Collection[str]) -> bool:
@@ -243,7 +289,7 @@ def conclusion(text: str) -> str | None:
     return None
 
 
-def _concluding_clause(text: str) -> str | None:
+def _concluding_clause(text: str, question: str = "") -> str | None:
     """Return the last clause of a text if it concludes from the numbers before it; None: not.
 
     It does if its number is the sum of those in its sentence, or the total after "one more".
@@ -260,7 +306,8 @@ def _concluding_clause(text: str) -> str | None:
     parts = [number.value for number in islice(numerals(before), MOST)]
     is_sum = len(parts) > 1 and len(values) == 1 and math.isclose(sum(parts), values[0])
     is_more = bool(_ONE_MORE.search(before)) and _THAT_MAKES.fullmatch(clause) is not None
-    return clause if is_sum or is_more else None
+    is_asked = not question or is_of_question(text[: opening.start()], clause, question)
+    return clause if is_more or (is_sum and is_asked) else None
 
 
 def _sentence_from(text: str, start: int) -> str:

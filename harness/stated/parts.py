@@ -5,6 +5,7 @@ first number counts only if the question does not ask for a part ("How many glas
 if the parts are of the counted things.
 """
 
+import math
 import re
 from collections.abc import Collection
 from itertools import islice
@@ -24,6 +25,12 @@ _PART = re.compile(
 )
 """A part and its predicate (`said`): "two of them are red", "including 2 cats", "(1 red"."""
 _SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?](?=\s|\Z)|\n|\Z)\s*")
+_COUNTED_LIST = re.compile(
+    rf"(?i:\b(?P<total>{_NUMBER})\b[^.:;!?\d\n]{{0,60}}):\s(?P<list>[^.:;!?\n]{{3,400}})"
+)
+"""A number with the list of what it counts: "four people: two men, a woman and a child"."""
+_ITEMS = re.compile(rf",\s(?:and\s)?|\sand\s(?=(?:an?|another|{_NUMBER})\s)", re.IGNORECASE)
+_ITEM = re.compile(rf"(?:({_NUMBER})|an?|another)\s", re.IGNORECASE)
 _DENIES = re.compile(
     r"(?i:\b(?:not|never|no|actually|really|in fact|only|just|merely|missing|absent|gone|removed"
     r"|outside|elsewhere|leav\w+|reflect\w+|shadows?|fakes?|toys?|draw\w+|paint\w+"
@@ -57,12 +64,12 @@ def without_parts(text: str, question: str, asked: Collection[str]) -> str:
     >>> without_parts(text, "How many glasses are red?", {"glasses"})
     'There are 0/0 glasses. Two are red and one is blue.'
     """
+    text = _without_list(text, question, asked)
     first = next(numerals(text), None)
     parts = list(islice(_PART.finditer(text, first.end), MOST)) if first else []
     if first is None or not parts:
         return text
-    asks = _ASKS.search(question)
-    restriction = _stems(asks["what"]) - _stems(" ".join((*_PASSED, *asked))) if asks else set()
+    restriction = _restriction(question, asked)
     lead = sentence_before(text, first.start) + text[first.end : parts[0].start()]
     predicates = _stems(" ".join(part["said"] for part in parts))
     is_denied = any(_DENIES.search(part["said"]) for part in parts if part["listed"] is None)
@@ -81,6 +88,40 @@ def without_parts(text: str, question: str, asked: Collection[str]) -> str:
     if not (is_sum and are_listed and names_things):
         return text
     return text[: listed.start()] + text[listed.end() :]
+
+
+def _restriction(question: str, asked: Collection[str]) -> set[str]:
+    """Return the stems of a question's words that may restrict its things to a part."""
+    asks = _ASKS.search(question)
+    return _stems(asks["what"]) - _stems(" ".join((*_PASSED, *asked))) if asks else set()
+
+
+def _without_list(text: str, question: str, asked: Collection[str]) -> str:
+    """Return a text without a list after a colon whose items sum up to the number before it.
+
+    It stays if the question has a word that restricts its things and the list has that word too.
+
+    >>> text = "There are four people: two men, a seated woman and a child."
+    >>> [_without_list(text, f"How many people are {where}?", {"people"})
+    ...  for where in ("there", "seated")]
+    ['There are four people.', 'There are four people: two men, a seated woman and a child.']
+    """
+    counted = _COUNTED_LIST.search(text)
+    if counted is None:
+        return text
+    counts = [_count_of(item) for item in _ITEMS.split(counted["list"])]
+    is_sum = next(numerals(counted["total"])).value == sum(counts)
+    is_part = not _restriction(question, asked).isdisjoint(_stems(counted["list"]))
+    start, end = counted.span("list")
+    return text[: start - 2] + text[end:] if is_sum and not is_part else text
+
+
+def _count_of(item: str) -> float:
+    """Return how many things an item of a list names: "two men", "a child"; else NaN."""
+    begins = _ITEM.match(item)
+    if begins is None:
+        return math.nan
+    return next(numerals(begins[1])).value if begins[1] else 1
 
 
 def _is_plain_part(part: re.Match[str]) -> bool:

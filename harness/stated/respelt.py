@@ -9,6 +9,7 @@ import re
 
 from harness.stated.languages import NOT_KNOWN
 from harness.stated.numerals import SMALL, numerals
+from harness.stated.roles import is_function_word
 
 _DIGITS: dict[str, int] = {
     **{word: value for value, word in enumerate("one two three four five six".split(), 1)},
@@ -35,7 +36,8 @@ _ONE_AND_A_HALF = re.compile(
     re.IGNORECASE,
 )
 _ASSUMES = re.compile(
-    r"\A\W{0,3}(?:assuming|using|taking|given|considering|if we assume)\b[^.!?\n]{0,160}?\d"
+    r"\A\W{0,3}(?:assuming|using|taking|given|considering|if we assume|based on|judging (?:by|from)"
+    r"|relative to)\b[^.!?\n]{0,160}?\d"
     r"(?:[^!?\n.]|\.\d){0,80}?,\s(?=the (?P<what>[a-z]{3,20}) )",
     re.IGNORECASE,
 )
@@ -48,6 +50,40 @@ _HAS_COUNTER = re.compile(  # "in the image there are 7 birds", in Japanese and 
     r"|모두\s)?(\d{1,4})"
     r"\s?(?:개|명|마리|대|권|장|그루|송이|잔|병)의\s([가-힣]{1,8})[이가]\s(?:있습니다|보입니다|있어요)\.?\s*\Z"
 )
+_ASKS_MOMENT_IN_SECONDS = re.compile(
+    r"\b(?:at|in) (?:what|which) (?:exact )?second\b|\btime\b(?![^?]*\bclock\b)[^?]*\bin seconds\b"
+    r"|\bwhen\b[^?]*\bin seconds\b",
+    re.IGNORECASE,
+)
+_CLOCK = re.compile(
+    r"(?<![\w:.,-])(\d{1,2}):([0-5]\d(?:\.\d{1,3})?)(?!\w|[:,.]\d|\s?[ap]\.?m\b"
+    r"|\so['’]clock|\sin the (?:morning|afternoon|evening))",
+    re.IGNORECASE,
+)
+"""A moment of a video in minutes and seconds: "1:05"."""
+_SHOWN_TIME = re.compile(r"\b(?:clock|watch|timer|scor\w+)\b", re.IGNORECASE)
+_COUNTS = re.compile(r"\bhow many (?!seconds|minutes)\b", re.IGNORECASE)
+_OF_FRAMES = re.compile(
+    r"\A\W{0,3}(?:across|in|over|throughout|from|among|based on|looking at)\s(?:all\s|the\s){0,2}"
+    r"\d{1,4}\s(?:(?:video|sampled|provided|given|input)\s)?frames\b[^.,;:\d]{0,30},\s",
+    re.IGNORECASE,
+)
+"""A beginning with the number of frames that the network saw: "Across the 32 frames, "."""
+_ASKED_PART = re.compile(
+    rf"\b(?P<number>{SMALL}|\d{{1,4}})\sof\s(?:which|whom|them|these|those)"
+    r"(?P<said>\s(?:is|are|was|were|have|has|wears?)\s[^.;:,\d]{2,60}\.?\s*)\Z",
+    re.IGNORECASE,
+)
+"""The end of a text that counts a part of its things: ", 4 of which are red."."""
+_OF_IMAGE = frozenset("image picture photo video scene visible shown see seen".split())
+_DENIES_PART = re.compile(r"(?i:\b(?:not|no|without|never|and|or|but)\b|n['’]t\b)")
+_AT_MOST = re.compile(r"\bat most\s", re.IGNORECASE)
+_AT_MOMENT = re.compile(
+    r"\s(?:at|around|near)\s(?:(?:about|around|roughly|approximately)\s)?the\s"
+    r"(?:\d[\d.]{0,6}[-\s]second|\d{1,2}:\d\d)\smark\b",
+    re.IGNORECASE,
+)
+"""A moment beside a count: " at around the 3-second mark"."""
 _SPAN = re.compile(r"\s?\((?:from )?((?:1[5-9]|20)\d\d)\s?(?:to|[-–])\s?((?:1[5-9]|20)\d\d)\)")
 """The years of a difference: "6 years (from 2010 to 2016)"."""
 _DECADE = re.compile(r"\b(?:1[5-9]\d|20\d|[1-9])0['’]?s\b")
@@ -101,6 +137,15 @@ _SAYS_YEAR = re.compile(
 _TWICE = re.compile(rf"\b({SMALL}|\d{{1,4}})\s\(({SMALL}|\d{{1,4}})\)", re.IGNORECASE)
 """A number in words and in digits: "five (5)"."""
 _ASKS_TIMES = re.compile(r"\bhow (?:many times|long|many (?:second|minute|hour)s)\b", re.IGNORECASE)
+_ASKS_HOW_OFTEN = re.compile(r"\bhow (?:many times|often)\b", re.IGNORECASE)
+_TIMES_OF = {"once": 1, "twice": 2, "thrice": 3}
+_ANY_OFTEN = re.compile(r"\b(?:once|twice|thrice|almost|nearly)\b", re.IGNORECASE)
+_OFTEN = re.compile(
+    r"(?<!\bat )\b(once|twice|thrice)\b"
+    r"(?=\W*(?:\Z|[.,;!]|(?:in|during|over|throughout) the (?!first|second|last)|with\b))",
+    re.IGNORECASE,
+)
+"""A number of times in one word, at the end of its clause: "jumps twice."."""
 _VERBS = re.compile(
     r"(?<!\bthe )(?<!\bhis )(?<!\bher )\b(?!does\b)([a-z]{2,}?[a-z])(?:s|ed|es|ing)\b"
 )
@@ -128,6 +173,14 @@ def respelt(text: str, question: str = "") -> str:
     text = _DOZEN.sub(lambda match: f"{12 * _value(match[1]):g}", text)
     text = _HALF.sub(lambda match: f"{_value(match[1]) + 0.5:g}", text)
     text = _ONE_AND_A_HALF.sub(r"1.5 \1s", _HALF_A.sub("0.5 ", text))
+    if "frame" not in question.casefold():
+        text = _OF_FRAMES.sub("", text)
+    if "maximum" in question.casefold():
+        text = _AT_MOST.sub("", text)
+    if _ASKS_MOMENT_IN_SECONDS.search(question) and not _SHOWN_TIME.search(text):
+        text = _CLOCK.sub(lambda clock: f"{60 * int(clock[1]) + float(clock[2]):g} seconds", text)
+    elif _COUNTS.search(question):
+        text = _AT_MOMENT.sub("", text)
     counter = _HAS_COUNTER.search(text)
     if counter and (question.isascii() or (counter[2] or counter[4]) in question):
         text = counter[1] or counter[3]
@@ -136,10 +189,34 @@ def respelt(text: str, question: str = "") -> str:
         text = text[assumes.end() :]
     if not re.search(r"\d", text):
         text = _MEASURED.sub(_from_han, text)
-    text = _TWICE.sub(_once, text)
+    text = _TWICE.sub(_once, _of_asked_part(text, question))
+    if _ASKS_HOW_OFTEN.search(question) and len(_ANY_OFTEN.findall(text)) == 1:
+        text = _OFTEN.sub(lambda match: f"{_TIMES_OF[match[1].casefold()]} times", text)
     if _ASKS_TIMES.search(question):
         text = _TIMES.sub(lambda place: _joined(place, question), text)
     return _of_asked_year(_without_compared(_without_listed(text), question), question)
+
+
+def _beginnings(text: str) -> set[str]:
+    """Return the first four letters of the words of a text that are not function words."""
+    words = re.findall(r"[a-z]{3,}", text.casefold())
+    return {word[:4] for word in words if not (is_function_word(word) or word in _OF_IMAGE)}
+
+
+def _of_asked_part(text: str, question: str) -> str:
+    """Return the part "4 of which are red" of a text, if the question asks for it and no other.
+
+    >>> _of_asked_part("There are 6 apples, 4 of which are red.", "How many red apples are there?")
+    '4  are red.'
+    """
+    part = _ASKED_PART.search(text)
+    if part is None or _DENIES_PART.search(f"{part['said']} {question}"):
+        return text
+    said, asked, before = map(_beginnings, (part["said"], question, text[: part.start()]))
+    is_asked = (
+        bool(said) and said - {"wear"} <= asked - before and asked <= said | before | {"wear"}
+    )
+    return part["number"] + " " + part["said"] if is_asked else text
 
 
 def _value(words: str) -> float:

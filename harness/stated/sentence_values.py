@@ -26,6 +26,7 @@ _STATES = (
     r"|accounts? for|separated by|identif(?:y|ied)|features?|spot(?:ted)?|observed?|detect(?:ed)?"
     r"|(?:hold|carry|wear|fly|rais|leav|show|follow)ing(?: up| on)?|holds?(?: up)?|followed by"
     r"|counting|costs?(?=\s[$€£¥])|amounts? to|adds? up to|achiev(?:es|ed)|obtains?|attains?"
+    r"|reach(?:es|ed)"
     r"|(?:is|are|was|were) (?:earning|paying)"
     r"|earn(?:s|ed)?|lasts?|takes?|took|weighs?|covers?"
     r"|(?:indicates?|states?|suggests?|shows?) that"

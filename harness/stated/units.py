@@ -224,6 +224,12 @@ _SAME_AGAIN = re.compile(
     r"(?i:(?:or|about|approx(?:\.|imately)?|roughly|around|equal to)\s)*\Z"
 )
 """Words before a quantity that is the one before it in another unit: "2.4 bar (about "."""
+_ASKED_AGAIN = re.compile(
+    r"\s?(?:\(|,?\s(?:or|i\.e\.,?|which is|that is|equivalent to|equal to)\s|[=≈])[\s~]{0,3}"
+    r"(?:(?i:or|about|approximately|approx\.|roughly|around|equal to)\s)*(?=\d)"
+    r"(?![^.;]*\b(?:less|more|fewer|than|taller|longer|shorter)\b)"
+)
+"""Words between a quantity and the same in the asked unit: "36 km/h (10 m/s)"."""
 
 
 def without_other_measures(text: str, unit: Unit | re.Pattern[str]) -> str:
@@ -257,7 +263,10 @@ def without_other_measures(text: str, unit: Unit | re.Pattern[str]) -> str:
             is_known = math.isfinite(number.value)
             others.append((number.start, end, _ends_of_unit(text, place) if is_known else end))
     for start, end, end_of_unit in others:
-        if is_stated and end_of_unit > end and _SAME_AGAIN.search(text[:start]):
+        is_same = is_stated and end_of_unit > end
+        if is_same and (again := _ASKED_AGAIN.match(text, end_of_unit)):
+            text = text[:start] + text[again.end() :]
+        elif is_same and _SAME_AGAIN.search(text[:start]):
             text = f"{text[:start]}that{text[end_of_unit:]}"
         else:
             text = f"{text[:start]}{_UNMEASURED}{text[end:]}"

@@ -196,6 +196,11 @@ _LEAD = re.compile(
 )
 """Words before the yes or no of a response: "Based on the image, yes, …", "I think no."."""
 _APPEARS = re.compile(r"\b(?:appears?|seems?) to be ", re.IGNORECASE)
+_PLACED_AT = re.compile(
+    r"\b(is|are) (?:positioned|located|situated|placed)"
+    r"(?= (?:to|on|in|at|above|below|under|behind)\b)",
+    re.IGNORECASE,
+)
 _APPEARS_NOT = re.compile(r"\b(?:does not|do not|doesn['’]t|don['’]t) (?:appear|seem) to be ", re.I)
 _HIDDEN = re.compile(
     r"\A(yes|no), (?:even )?(?:al)?though (?:it|he|she|they)(?:['’]s|['’]re| is| are) (?:\w+ly )?"
@@ -211,7 +216,9 @@ _QUOTED = re.compile(
 """Words that quote a text of the image, which may hold any word."""
 _SLANG = (
     (re.compile(r"\A[\s*_\"]*(?:yep|yup|yeah)\b(?!\W*(?:right|no|sure|but)\b)", re.I), "Yes"),
-    (re.compile(r"\A[\s*_\"]*(?:nope|nah)\b", re.I), "No"),
+    (re.compile(r"\A[\s*_\"]*(?:nope|nah|not quite)\b", re.I), "No"),
+    (re.compile(r"\A\W*(?:indeed|absolutely|certainly)\W*\Z", re.I), "Yes"),
+    (re.compile(r"\A[\s*_\"]*(?:indeed|absolutely|certainly)[,.!]\s", re.I), ""),
     (re.compile(r"\ANot in (?:this|the) (?:image|picture|photo)(?=\s?[,.–—-])", re.I), "No"),
 )
 _SHORT = re.compile(
@@ -241,6 +248,7 @@ def plainly(text: str, question: str = "") -> str:
     ('No, there is a cat.', 'No, but there may be a dog.')
     """
     text = _APPEARS.sub("is ", _APPEARS_NOT.sub("is not ", _LEAD.sub("", text)))
+    text = _PLACED_AT.sub(r"\1", text)
     text = _HIDDEN.sub(r"\1, ", text)
     text = _QUOTED.sub(r"\1 that", text) if re.match(r"\W*yes\b", text, re.IGNORECASE) else text
     if (none := _NONE_ON.search(text)) and none[1].casefold() not in question.casefold():
@@ -283,7 +291,7 @@ def restated(text: str, question: str) -> str | None:
     if _OPEN.search(asked) or n_denied > 1 or differs:
         return None
     words, wanted = _in_order(said), _in_order(asked)
-    is_quality = len(words) == len(wanted) == 2 and words[0] == wanted[0]
+    is_quality = len(words) == len(wanted) > 1 and words[:-1] == wanted[:-1]
     if not n_denied and is_quality and are_other_qualities(sentence.strip(" ."), asked):
         return "no"
     if not n_denied and _are_opposite(words, wanted):

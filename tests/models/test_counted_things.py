@@ -108,7 +108,7 @@ def test_a_conclusion_about_other_things_is_a_failure(question, response, value)
         (GLASSES, "There are three plates. Two are red and one is blue.", None),
         (GLASSES, "There are three glasses and two plates.", 3),
         ("How many wine glasses?", "There are 3 glasses. Two of them are wine glasses.", None),
-        (RED, "There are three glasses. Two of them are red.", None),
+        (RED, "There are three glasses. Two of them are red.", 2),
         (RED, "There are three glasses. Two are red and one is blue.", None),
         (RED, "There are three glasses (two red, one clear).", None),
         (RED, "There are 3 glasses. Two of them are red. The answer is 2.", 2),
