@@ -110,8 +110,8 @@ def _fast_linear(layer: "nn.Linear", values: "Tensor") -> "Tensor":
     # A module's attribute look-up is slow, and one token takes 43 products.
     weight, bias = layer._parameters["weight"], layer._parameters["bias"]
     assert weight is not None, "a linear layer has weights"
-    n_rows = values.numel() // values.shape[-1]
-    is_small = n_rows <= MAX_FLOAT32_ROWS and weight.numel() <= MAX_FLOAT32_WEIGHTS
+    has_few_rows = values.numel() <= MAX_FLOAT32_ROWS * values.shape[-1]
+    is_small = has_few_rows and weight.numel() <= MAX_FLOAT32_WEIGHTS
     is_half = values.dtype is weight.dtype and weight.dtype.itemsize == 2 and weight.is_cpu
     # The cached weights have no gradient. Weights of inference mode have no version, by which
     # `_state` notices a change.

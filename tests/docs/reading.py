@@ -82,19 +82,19 @@ All `…/strict` protocols and these models share one reader:
 Two numbers, ranges, bounds, fractions, and numbers that their words leave open ("20-odd", "20
 people, possibly more") fail, except for a correct sum with a stated total, a last sentence that
 begins as a conclusion ("So", "Therefore"), a last clause with the sum, the difference, the product
-or the quotient of two numbers before it ("5 of 8 wear one, so 3 do not"), numbers that only say what is measured ("The number of chairs above 2 m is 3"), the year
-of a value, and a value to which the end compares it ("45%, compared to 38% before"), unless the
-question may ask for both. A number that counts two things fails ("3 on the left and 3 on the
-right"), and so does a number under another JSON key than the answer's, or a count with a
-noun for another thing ("3 cats", "3 balls" or "3 toy dogs" for dogs, "2 people" for women; "3
-puppies" and "3 animals" count, and so do nouns that the reader does not know, "3 mutts") or with
-another quality ("3 blue cars" for red ones), unless the asked one is counted as well ("3 dogs and 2
-cats"). So do numbers of another quantity ("The height is 3 m" for the width) or another name
-("Hamburg is 85 km away" for Berlin), or of another thing in the role of the question's ("the rate
-of men" for women, "on the floor" for the table, "the red bar" for the blue one). Beside a number in the asked unit, those in other known units
-do not count ("2.4 bar (about 35 psi)"); of a list of labelled numbers, the one whose label the
-question names counts. `1,500` is one thousand five
-hundred, `1,5` is one and a half.
+or the quotient of two numbers before it ("5 of 8 wear one, so 3 do not"), numbers that only say
+what is measured ("The number of chairs above 2 m is 3"), the year of a value, and a value to which
+the end compares it ("45%, compared to 38% before"), unless the question may ask for both. A number
+that counts two things fails ("3 on the left and 3 on the right"), and so does a number under
+another JSON key than the answer's, or a count with a noun for another thing ("3 cats", "3 balls" or
+"3 toy dogs" for dogs, "2 people" for women; "3 puppies" and "3 animals" count, and so do nouns that
+the reader does not know, "3 mutts") or with another quality ("3 blue cars" for red ones), unless
+the asked one is counted as well ("3 dogs and 2 cats"). So do numbers of another quantity ("The
+height is 3 m" for the width) or another name ("Hamburg is 85 km away" for Berlin), or of another
+thing in the role of the question's ("the rate of men" for women, "on the floor" for the table, "the
+red bar" for the blue one). Beside a number in the asked unit, those in other known units do not
+count ("2.4 bar (about 35 psi)"); of a list of labelled numbers, the one whose label the question
+names counts. `1,500` is one thousand five hundred, `1,5` is one and a half.
 
 | meaning | ours | `vsi/official` | `vsi/lmms2026` | `spar/official` | texts |
 | --- | --- | --- | --- | --- | --- |"""
