@@ -35,8 +35,10 @@ _SCALE = re.compile(
     r":\s{0,9}\"(?i:relative|absolute|normali[sz]ed|percent\w{0,9}|pixels?|\w{0,3}xy\w{0,3}|yxyx)\""
 )
 """A scale or an order as a value: `: "normalized"`."""
-_Y_FIRST = re.compile(r"(?i:\by_?(?:0|1|min)\b,?\s{0,3}x_?(?:0|1|min)\b)")
-"""An order with y before x: "y_min, x_min"."""
+_Y_FIRST = re.compile(
+    r"(?i:\by_?(?:0|1|min)\b,?\s{0,3}x_?(?:0|1|min)\b|\btop,\s?left,\s?(?:bottom|right|height)\b)"
+)
+"""An order with y before x: "y_min, x_min", "top, left, bottom, right"."""
 _NOT_THERE = re.compile(
     r"\"\w{0,20}(?:supersed|replac)ed\w{0,9}\"\s{0,9}:\s{0,9}(?!null|false|\"\")"
     r"|\"answer\"\s{0,9}:\s{0,9}\"(?:no|none)\"|\"(?:(?:is_)?(?:visible|present|found|detected|valid|correct"

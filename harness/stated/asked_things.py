@@ -22,6 +22,12 @@ _OF_ANOTHER = re.compile(
     r"(?i:[^.;:\n]{0,60}\b(?:and|plus|with)\s(?:\w+\s){1,3}(?<!top\s)(?<!front\s)of another\b)"
 )
 """Words after a number that add a part: " men and half of another"."""
+_AND_SOMEONE = re.compile(
+    r"(?i:\band (?:someone|somebody|others?|another|a few more|several more)\b"
+    r"|\bwith (?:an?|its|her|their) (?:\w+ )?(?:calf|cub|foal|lamb|pup|puppy|kitten|chick|fawn)\b"
+    r"|\b(?:everyone|everybody|all) (?:except|but)\b)"
+)
+"""Words after a number that add things to it or take some away."""
 _LACKS = re.compile(
     r"(?i:\W{0,4}(?:[^\W\d]+\s){0,3}?(missing|lacking|absent|gone|departed"
     r"|(?:flew|ran|drove|walked) away|fehl(?:en|t)|manqu(?:ent|e)|faltan?|faltam"
@@ -165,6 +171,8 @@ def _is_of_others(text: str, number: Numeral, question: str) -> bool:
     """Return True if the words after a number say that it is not all that is asked for."""
     rest = text[number.end : number.end + 200]
     if number.value.is_integer() and re.search(_one_more(int(number.value)), rest):
+        return True
+    if _AND_SOMEONE.search(rest) and _COUNTS.search(question):
         return True
     if _OF_ANOTHER.match(rest) or (_PEOPLE.search(question) and _ONE_PERSON.match(rest)):
         return True

@@ -5,18 +5,28 @@
 
 import re
 
-_COUNTED = re.compile(r"(?i:\b(?:how many|number of)\b(?P<group>[^?.!]*))")
+_COUNTED = re.compile(
+    r"(?i:\b(?:how many|number of|(?:percent(?:age)?|share|fraction|proportion) of)\b"
+    r"(?P<group>[^?.!]*))"
+)
 _DENIAL = re.compile(r"(?i:\b(?:not|without|no|none|neither|un\w+)\b|n['’]t\b|less\b)")
 _OF_ANY = re.compile(
-    r"(?i:\b(?:have|has|does|that|with|from|this|these|those|image|video|picture)\b)"
+    r"(?i:\b(?:have|has|does|that|with|from|this|these|those|image|video|picture|the|and|any|are|is"
+    r"|was|were|for|his|her|its|one|all|you|see|can|who)\b)"
 )
-_WORD = re.compile(r"[^\W\d_]{4,}")
+_WORD = re.compile(r"[^\W\d_]{3,}")
 _OPPOSITES = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         r"\b(?:is|are|was|were) (?:turned |switched )?(?:(on)|(off))(?=\W*\Z|[.,;]| and| but)",
         r"\b(?:(enter|come in|walk in)|(leav|exit|come out|walk out))",
         r"\b(?:(get on|board)|(get off|alight))",
+        r"\b(?:(disagree|disapprov|dislik)|(agree|approv|lik(?:e|es|ed)\b))",
+        r"\b(?:(unlit)|(lit)\b)",
+        r"\b(?:(taken|occupied|full)|(empty|free|vacant|unoccupied))\b",
+        r"\b(?:(open)|(closed|shut))\b",
+        r"\b(?:(left|remain\w*)|(eaten|gone|consumed|sold|switched off|turned off))\b",
+        r"(?:(\bon\b(?=\W*\Z))|(\bswitched off|\bturned off))",
     )
 )
 """Patterns of states and movements whose first group is the opposite of the second."""

@@ -158,6 +158,11 @@ _IS_SUBJECT = re.compile(
 )
 _IS_ADDED = re.compile(r"[^.!?\n]{0,60}\b(?i:as well(?! as)|too(?=\W*(?:[.!;\n]|\Z)))\b")
 """Words after an option that add it to another one: "option B fits as well"."""
+_BETTER = re.compile(
+    r"\b(?i:yet|but|however|though)\b[^.!?\n]{0,80}?(?<!\w)([A-Z])(?!\w)[^.!?\n]{0,30}?"
+    r"\b(?i:better|more likely)\b"
+)
+"""A concession that prefers another option: "I'd say B, yet C fits better"."""
 _APPROVED = re.compile(
     rf"{ADVERBS}\s+(?:is|seems|looks|appears|has)(?:\s+to\s+be)?{ADVERBS}\s+(?i:the|correct|right|true"
     rf"|best|most|more|closer|closest|similar|identical|consistent)\b"
@@ -208,6 +213,7 @@ def stated_letter(
         or (_ENDS_NO.search(text) and not any(map(_IS_NO.fullmatch, options)))
         or _has_text_of_another(text, min(stated), options)
         or replies_another(text, min(stated))
+        or any(better[1] not in stated for better in _BETTER.finditer(text) if better[1] in letters)
         or (alone != text and is_rejected(alone, min(stated)))
         or (question and said in ("yes", "no") and says_opposite(said, text, question))
     ):

@@ -77,8 +77,9 @@ _ASKS_MOMENT = re.compile(r"(?i:\b(?:(?:what|which|how many) (?:seconds?|time)|w
 _KNOWN_SET = re.compile(r"(?i:\W*(?:the|these|those|both|all)\s+\d)")
 _SUPPOSES = re.compile(r"(?i:\b(?:for example|for instance|e\.g\.),? (?:if|suppose|let|assum|say))")
 _SOME_OF = re.compile(
-    r"(?i:\b(?:most|some|many|few|several|half|none|neither) of"
-    r" (?:the[ms]e?|those|wh(?:om|ich)|it)\b(?P<said>[^.;:!?\n]*))"
+    r"(?i:\b(?:most|some|many|few|several|half|none|neither"
+    r"|(?:a|one) (?:quarter|third|fifth|tenth))"
+    r" of (?:the[ms]e?|those|wh(?:om|ich)|it)\b(?P<said>[^.;:!?\n]*))"
 )
 _OF_ANY = frozenset(
     "are the and can you has have was were with that there this his her their its visible shown see"

@@ -113,6 +113,8 @@ _MONTH_OR_DAY = re.compile(
     r"\b(?:January|February|March|April|May|June|July|August|September|October|November|December"
     r"|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)\b"
 )
+_INSIDE = re.compile(r"\b(?:in|inside|on)\s(?:the|a|an)\s([a-z]+)\b(?!\sof\b)", re.IGNORECASE)
+_ASIDE = r"(?:next to|in front of|beside|behind|outside(?: of)?|near|by)"
 _SHOWS = stems_of(
     "sign display gauge scale clock label tag board counter thermometer speedometer legend text"
     " price reading jersey man woman person people they chart according based"
@@ -191,6 +193,7 @@ def _is_of_another(sentence: str, asked: str) -> bool:
         or _has_other_object(said_words, asked_words)
         or _has_other_letter(sentence, asked)
         or _has_other_date(sentence, asked)
+        or _is_beside(sentence, asked)
         or any(_is_contrary(sentence, asked, *pair) for pair in _CONTRARIES)
         or _is_of_another_subject(sentence, asked)
     )
@@ -327,6 +330,15 @@ def _has_other_letter(sentence: str, asked: str) -> bool:
         and letter != letters[noun]
         and not re.search(rf"\b{letters[noun]}\b", sentence)
         for noun, letter in said
+    )
+
+
+def _is_beside(sentence: str, asked: str) -> bool:
+    """Return True if things are beside a place in which a question asks: "next to the boat"."""
+    return any(
+        re.search(rf"\b{_ASIDE}\s(?:the|a|an)\s{re.escape(place)}\b", sentence, re.IGNORECASE)
+        and not re.search(rf"\b(?:in|inside|on)\s(?:the|a|an)\s{re.escape(place)}\b", sentence)
+        for place in _INSIDE.findall(asked)
     )
 
 

@@ -147,6 +147,7 @@ _OPPOSITES: Mapping[str, frozenset[str]] = {
         ("more", "fewer less"),
         ("before", "after"),
         ("same", "different"),
+        ("asleep", "awake"),
         ("full", "empty"),
     )
 }

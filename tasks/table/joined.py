@@ -16,7 +16,7 @@ from typing import Any
 from harness.errors import DataError, counted
 from harness.foreign import new_name, to_lines
 from harness.tasks.qa.tables import is_lines
-from harness.tasks.table.cells import is_empty, right_texts
+from harness.tasks.table.cells import is_empty, plain_value, right_texts
 from harness.tasks.table.draft_fields import NAMES, columns_of, named
 from harness.tasks.table.nested import flat
 from harness.tasks.table.rows import Record, file_columns, table_records
@@ -137,8 +137,16 @@ def merged(path: str, answer: str, *same: str) -> Iterator[Record]:
     others = [n for n in columns_of(rows) if n != answer and not OF_PERSON.fullmatch(n)]
     for group in _grouped(rows, [*same, *others]).values():
         cells = [row[answer] for row in group if not is_empty(row.get(answer))]
-        parts = {json.dumps(part): part for part in chain(*map(right_texts, cells))}
+        texts = map(_numbers_of, chain(*map(right_texts, cells)))
+        parts = {json.dumps(part): part for part in texts}
         yield _common(group) | {answer: [*parts.values()]}
+
+
+def _numbers_of(part: object) -> object:
+    """Return the numbers of a text such as "[10, 20, 30, 40]", or what is given."""
+    numbers = plain_value(part)
+    is_place = isinstance(numbers, list) and all(type(side) in (int, float) for side in numbers)
+    return numbers if is_place else part
 
 
 def _by_id(path: Path) -> list[Record]:

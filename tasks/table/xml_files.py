@@ -30,17 +30,20 @@ BOX = re.compile("(?:bnd|bounding_?|b)?box|rect(?:angle)?|region|roi|coordinates
 IMAGE = re.compile("image|img|picture|canvas|size", re.IGNORECASE)
 """Elements whose x, y, width and height are not those of an object."""
 ANGLES = ("angle", "ang", "rotation", "theta")
+UNNAMED = "CHECK"
+"""Question of a box without a name, which `harness data init` then asks for."""
+TRUE = ("1", "true", "True", "yes")
 IGNORED = re.compile("ignore|dont_?care", re.IGNORECASE)
 
 
 def boxes(paths: Iterable[str]) -> Iterator[Record]:
     """Yield a record for each name in each image, with the values of the elements around its boxes.
 
-    Sides that are all at most 1 are fractions of the image.
+    Sides that are all at most 1 are fractions of the image. A box without a name has `UNNAMED`.
 
     Raises:
-        DataError: a side is not a finite number, a box is turned, has no name or does not count,
-            or a file has no box or boxes of two forms.
+        DataError: a side is not a finite number, a box is turned or does not count, or a file has
+            no box or boxes of two forms.
     """
     for path in map(Path, paths):
         groups: dict[tuple[object, ...], Record] = {}
@@ -56,14 +59,15 @@ def boxes(paths: Iterable[str]) -> Iterator[Record]:
                 raise DataError(where, expected="4 numbers", found=str(sides))
             lower = {key.lower(): text for key, text in values.items()}
             angles = [lower[key] for key in ANGLES if _number(lower.get(key, "0"))]
-            if angles or IGNORED.search(f"{parent.tag} {entry.tag}"):
-                fault = f"an angle of {angles[0]}" if angles else f"<{parent.tag}>"
+            ignored = [key for key in lower if IGNORED.search(key) and lower[key] in TRUE]
+            if angles or ignored or IGNORED.search(f"{parent.tag} {entry.tag}"):
+                fault = f"{ignored[0]} = {lower[ignored[0]]}" if ignored else f"<{parent.tag}>"
+                fault = f"an angle of {angles[0]}" if angles else fault
                 raise DataError(where, expected="an upright box that counts", found=fault)
             text = _name(values) or (entry.text or "").strip()
             text = text or (_name(_values(parent)) if OBJECT.fullmatch(parent.tag) else "")
-            if not text and (BOX.fullmatch(entry.tag) or OBJECT.fullmatch(entry.tag)):
-                raise DataError(where, expected=f"a name: {', '.join(NAMES)}", found="none")
-            text = text or entry.tag
+            is_unnamed = BOX.fullmatch(entry.tag) or OBJECT.fullmatch(entry.tag)
+            text = text or (UNNAMED if is_unnamed else entry.tag)
             modes.add(mode)
             largest = max(largest, *map(abs, box))
             about: Record = {"file": path.stem, **around, "question": text, "element": entry.tag}

@@ -335,6 +335,66 @@ from tests.models.test_reading_bounds import value_of
         ("How many plates are on the table?", "There are 5 plates on the dining table.", 5),
         ("How many laptops are on the desk?", "There are 2 laptops on the table.", 2),
         ("How many of the apples are green?", "Three of the apples are green.", 3),
+        ("How many candles are lit?", "The cake has 6 candles, all unlit.", None),
+        ("How many lights are on?", "There are 5 lights, all switched off.", None),
+        ("How many seats are taken?", "The room has 12 seats, all empty.", None),
+        ("How many doors are closed?", "There are 4 doors, all of them open.", None),
+        ("How many doors are closed?", "There are 4 doors, all of them closed.", 4),
+        (
+            "How many students prefer tea?",
+            "40 students were asked, and a quarter of them prefer tea.",
+            None,
+        ),
+        (
+            "What percentage of people did not vote?",
+            "The chart shows that 35% of people voted.",
+            None,
+        ),
+        ("What percentage of people voted?", "The chart shows that 35% of people voted.", 35),
+        (
+            "What percentage of households do not own a car?",
+            "According to the chart, 82% of households own a car.",
+            None,
+        ),
+        ("What is the percentage of people who disagree?", "62% of the people agree.", None),
+        ("What is the percentage of people who disagree?", "62% of the people disagree.", 62),
+        ("How many slices of pizza are left?", "3 slices have been eaten.", None),
+        ("How many slices of pizza are left?", "3 slices are left.", 3),
+        (
+            "How many people are in the boat?",
+            "There are 4 people in the water next to the boat.",
+            None,
+        ),
+        (
+            "How many cars are in the garage?",
+            "There are 2 cars parked in front of the garage.",
+            None,
+        ),
+        (
+            "How many people are visible?",
+            "There are 3 people in the foreground and someone walking in the back.",
+            None,
+        ),
+        (
+            "How many people are at the table?",
+            "There are 3 people sitting at the table and somebody standing behind it.",
+            None,
+        ),
+        (
+            "How many people are sitting?",
+            ("There are 5 people in the room; everyone except the three by the window is sitting."),
+            None,
+        ),
+        (
+            "How many elephants are in the picture?",
+            "There are two adult elephants with a calf.",
+            None,
+        ),
+        ("How many elephants are in the picture?", "There are two elephants with big ears.", 2),
+        ("How many cups are left on the table?", "There are 3 cups left on the table.", 3),
+        ("How many lights are on?", "4 lights are on.", 4),
+        ("How many seats are free?", "5 seats are free.", 5),
+        ("How many seats are free?", "There are 5 free seats and 3 taken ones.", 5),
     ],
 )
 def test_numbers(question, text, said):
@@ -417,6 +477,19 @@ def test_numbers(question, text, said):
         ("the man waves", "It starts at 0:05 and lasts until 0:12.", (5, 12)),
         ("the man waves", "The event lasts from 5 s to 12 s.", (5, 12)),
         ("the man waves", "The waving starts at 5.2 seconds and stops at 9.8 seconds.", (5.2, 9.8)),
+        (
+            "the man pours the water",
+            "He is about to pour the water between 3 and 12 seconds.",
+            None,
+        ),
+        (
+            "the man pours the water",
+            (
+                "He pours the water right after cutting the bread, which takes place from 3 to "
+                "12 seconds."
+            ),
+            None,
+        ),
     ],
 )
 def test_intervals(question, text, said):
@@ -481,6 +554,8 @@ def test_intervals(question, text, said):
             "Not in this picture - he is carrying a folded newspaper.",
             "no",
         ),
+        ("Is the cat asleep?", "Yes, the cat is awake.", None),
+        ("Is the cat asleep?", "Yes, the cat is asleep.", "yes"),
     ],
 )
 def test_yes_and_no(question, text, said):

@@ -82,8 +82,8 @@ def test_perfect_answers_are_read_and_silence_is_not(build, example, spec):
         ("long_video_bench", "no idea", [], ["official", "strict"]),
         ("sti_bench", "option described above", ["official"], ["strict"]),
         ("sti_bench", "no idea", [], ["official", "strict"]),
-        ("spar_bench", "none", [], ["official", "strict"]),
-        ("vsi_bench", "none at all", [], ["official", "lmms2026", "strict"]),
+        ("spar_bench", "no idea", [], ["official", "strict"]),
+        ("vsi_bench", "no idea", [], ["official", "lmms2026", "strict"]),
     ],
 )
 def test_a_response_is_answered_where_the_protocol_reads_it(

@@ -31,6 +31,16 @@ def test_boxes_in_xml_keep_the_values_of_the_elements_around(tmp_path):
     assert (record["question"], record["boxes"]) == ("13", [[2, 1, 8, 6]])
 
 
+def test_dlib_boxes_without_a_label_are_marked_and_ignored_ones_refused(tmp_path):
+    path, box = tmp_path / "faces.xml", '<box top="20" left="10" width="30" height="40"/>'
+    path.write_text(f"<dataset><images><image file='1.jpg'>{box}</image></images></dataset>")
+    (record,) = boxes([str(path)])
+    assert (record["question"], record["boxes"]) == ("CHECK", [[10, 20, 30, 40]])
+    path.write_text(path.read_text().replace("/></image>", ' ignore="1"/></image>'))
+    with pytest.raises(DataError, match="ignore = 1"):
+        list(boxes([str(path)]))
+
+
 def drafted(path, records):
     """Write JSON lines; return their draft."""
     path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")

@@ -259,6 +259,14 @@ def test_records_that_differ_in_another_field_later_stay_apart(tmp_path):
     ]
 
 
+def test_boxes_in_texts_of_numbers_are_merged_as_numbers(tmp_path):
+    path = tmp_path / "train.csv"
+    rows = ["image_id,bbox", 'a,"[834.0, 222.0, 56.0, 36.0]"', 'a,"[226.0, 548.0, 130.0, 58.0]"']
+    path.write_text("\n".join(rows) + "\n")
+    (row,) = merged(str(path), "bbox", "image_id")
+    assert row["bbox"] == [[834, 222, 56, 36], [226, 548, 130, 58]]
+
+
 def test_a_list_of_images_in_bytes_is_merged(tmp_path):
     rows = [{"images": [{"bytes": b"\x89PNG"}], "question": "?", "answer": text} for text in "xy"]
     path = tmp_path / "t.parquet"
