@@ -78,7 +78,6 @@ SIDES = 'xmin="20" ymin="10" xmax="80" ymax="60"'
 @pytest.mark.parametrize(
     "body",
     [
-        f"<target><box {SIDES}/></target>",
         f'<ignored_region><box {SIDES} name="car"/></ignored_region>',
         f'<cat {SIDES} angle="30"/>',
         f'<cat {SIDES}/><cat x="1" y="2" width="3" height="4"/>',
