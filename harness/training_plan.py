@@ -167,7 +167,7 @@ def _estimate_texts(
         return
     title, *lines = step.about(device)
     cost = title.removeprefix(f"{step.name}: ")
-    size = f"{size_of(model):.3g} billion weights, by the name of the network"
+    size = f"{size_of(model):.3g} billion weights, by the network's files or its name"
     steps = counted(step.estimate.steps, "step")
     bounds = "on a machine that does nothing else, uncertain by a factor of 3 (docs/published.md)"
     yield "estimate", f"{steps}, {cost}; {size}; {bounds}"

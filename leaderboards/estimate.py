@@ -17,9 +17,11 @@ devices, T tokens of prompt and response.
 - memory of an evaluation: 2 P; 5 GB; T * P * 0.01 bytes for each of 8 responses
 """
 
+import json
 import math
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.errors import UsageError
@@ -149,17 +151,32 @@ def _names(text: str, name_part: str) -> bool:
 
 
 def parameters(checkpoint: str) -> float:
-    """Return a network's parameters in 10^9 from its name; those of a 7B if it names no size.
+    """Return a network's parameters in 10^9: of its files if it is a folder here, else by its name.
+
+    A name without a size counts as a 7B.
 
     >>> parameters("Qwen/Qwen2.5-VL-3B-Instruct"), parameters("pocket"), parameters("x-72B")
     (3.75, 0.0026, 72.0)
     """
+    if in_files := _parameters_in(Path(checkpoint)):
+        return in_files / 1e9
     if "pocket" in checkpoint:
         return 0.0026
     match = re.search(r"(?<![\d.])(\d+(?:\.\d+)?)b(?![a-z])", checkpoint.lower())  # 3b, 0.5b
     size = f"{match[1]}B" if match else "7B"
     rounded = TEXT_SIZES if "distill" in checkpoint.lower() else SIZES
     return rounded.get(size, float(size[:-1]))
+
+
+def _parameters_in(folder: Path) -> int:
+    """Return the number of weights in the safetensors of a checkpoint, or of a training; else 0."""
+    files = [*folder.glob("model*.safetensors")] or [*folder.glob("checkpoint/model*.safetensors")]
+    number = 0
+    for path in files:
+        with path.open("rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        number += sum(math.prod(header[name]["shape"]) for name in header.keys() - {"__metadata__"})
+    return number
 
 
 def training(

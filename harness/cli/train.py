@@ -34,6 +34,7 @@ from harness.cli.tables import wrap_lines
 from harness.cli.training_progress import StepBars, TrainingLines
 from harness.errors import HarnessError, UsageError
 from harness.options import idle_options
+from harness.provenance import REHEARSAL
 from harness.record import Run, runs_below
 from harness.run.contamination import Contamination, samples_of_checkpoint
 from harness.run.preflight import preflight
@@ -330,12 +331,11 @@ def next_commands(training: Training, data: Path | None, *, evaluated: bool) -> 
     names = [name for name, split in trained if _default_split(name) not in (None, split)]
     if names and data is not None and not evaluated:
         tasks, root = ",".join(dict.fromkeys(names)), shlex.quote(str(data))
-        commands.append(f"harness eval --model {folder} --tasks {tasks} --data {root} --out runs")
+        verb = "eval --rehearse" if REHEARSAL in os.environ else "eval"
+        commands.append(f"harness {verb} --model {folder} --tasks {tasks} --data {root} --out runs")
     if (training.folder / ROLLOUTS).is_file():
         commands.append(f"harness explain {folder}")
-    return [
-        f"{'     ' if number else 'next:'} {command}" for number, command in enumerate(commands)
-    ]
+    return [f"{'     ' if place else 'next:'} {command}" for place, command in enumerate(commands)]
 
 
 def _default_split(task: str) -> object:

@@ -1,5 +1,7 @@
 """Estimates of hours against the three times that papers print, and by hand."""
 
+import json
+
 import pytest
 
 from harness.leaderboards.definitions import find
@@ -87,6 +89,21 @@ def test_a_step_by_hand():
 def test_a_device_is_found_by_its_name(text, name):
     found = device_of(text)
     assert (found and found.name) == name
+
+
+def test_a_network_in_a_folder_is_as_large_as_its_files(tmp_path):
+    header = json.dumps(
+        {
+            "__metadata__": {"format": "pt"},
+            "a": {"dtype": "BF16", "shape": [1000, 2000], "data_offsets": [0, 4_000_000]},
+            "b": {"dtype": "BF16", "shape": [5], "data_offsets": [4_000_000, 4_000_010]},
+        }
+    ).encode()
+    (tmp_path / "checkpoint").mkdir()
+    file = tmp_path / "checkpoint" / "model.safetensors"
+    file.write_bytes(len(header).to_bytes(8, "little") + header)
+    for folder in (tmp_path, tmp_path / "checkpoint"):
+        assert parameters(str(folder)) == 2_000_005 / 1e9
 
 
 def test_a_network_is_as_large_as_its_name_says():
