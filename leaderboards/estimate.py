@@ -21,6 +21,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -169,14 +170,21 @@ def parameters(checkpoint: str) -> float:
 
 
 def _parameters_in(folder: Path) -> int:
-    """Return the number of weights in the safetensors of a checkpoint, or of a training; else 0."""
+    """Return the number of weights in the safetensors of a checkpoint, or of a training; else 0.
+
+    It is 0 for damaged files too: the backend that loads them says what is wrong.
+    """
     files = [*folder.glob("model*.safetensors")] or [*folder.glob("checkpoint/model*.safetensors")]
     number = 0
-    for path in files:
-        with path.open("rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        number += sum(math.prod(header[name]["shape"]) for name in header.keys() - {"__metadata__"})
-    return number
+    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+        for path in files:
+            with path.open("rb") as file:
+                length = int.from_bytes(file.read(8), "little")
+                header = json.loads(file.read(min(length, path.stat().st_size)))
+            header.pop("__metadata__", None)
+            number += sum(math.prod(tensor["shape"]) for tensor in header.values())
+        return number
+    return 0
 
 
 def training(

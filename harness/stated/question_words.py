@@ -17,11 +17,10 @@ from harness.stated.sentence_values import sentence_before
 LETTERS = 4
 """Letters by which forms of a word are one word: "score", "scored"."""
 _CHANGES = frozenset(
-    "if than nor or but only just not no cannot about between until before after up down out off"
-    " each every every per some any both other another most half".split()
+    "if than nor or but only just not no cannot between until before after up down out off"
+    " each every per some any both other another most half".split()
 )
 """Function words after which a number may be another than the asked one."""
-_ABOUT = frozenset("about approximately roughly around exactly".split())
 _MONEY = {word[:LETTERS] for word in ("dollars", "euros", "pounds", "cents", "yuan", "yen")}
 _PREPOSITIONS_BEFORE = re.compile(
     r"\b(?:for|from|at|to|of|in|on|with|above|below|over|under)\s(?:the\s|about\s)?\Z",
@@ -51,6 +50,6 @@ def without_question_words(text: str, question: str) -> str:
     named = [word for word in words if not is_function_word(word)]
     is_led = bool(named) and all(word[:LETTERS] in asked for word in named)
     is_related = _PREPOSITIONS_BEFORE.search(before) is not None
-    if not is_led or is_related or denies(before) or _CHANGES.intersection(words) - _ABOUT:
+    if not is_led or is_related or denies(before) or _CHANGES.intersection(words):
         return text
     return f"{text[: start - len(before)]}it is {text[start:]}"

@@ -104,6 +104,8 @@ def test_a_network_in_a_folder_is_as_large_as_its_files(tmp_path):
     file.write_bytes(len(header).to_bytes(8, "little") + header)
     for folder in (tmp_path, tmp_path / "checkpoint"):
         assert parameters(str(folder)) == 2_000_005 / 1e9
+    file.write_bytes(file.read_bytes()[:20])
+    assert parameters(str(tmp_path)) == parameters("mine")
 
 
 def test_a_network_is_as_large_as_its_name_says():
