@@ -174,9 +174,9 @@ def _parameters_in(folder: Path) -> int:
 
     It is 0 for damaged files too: the backend that loads them says what is wrong.
     """
-    files = [*folder.glob("model*.safetensors")] or [*folder.glob("checkpoint/model*.safetensors")]
-    number = 0
+    number, pattern = 0, "model*.safetensors"
     with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+        files = [*folder.glob(pattern)] or [*folder.glob(f"checkpoint/{pattern}")]
         for path in files:
             with path.open("rb") as file:
                 length = int.from_bytes(file.read(8), "little")

@@ -23,9 +23,9 @@ _OF_ANOTHER = re.compile(
 )
 """Words after a number that add a part: " men and half of another"."""
 _AND_SOMEONE = re.compile(
-    r"(?i:\band (?:someone|somebody|others?|another|a few more|several more)\b"
-    r"|\bwith (?:an?|its|her|their) (?:\w+ )?(?:calf|cub|foal|lamb|pup|puppy|kitten|chick|fawn)\b"
-    r"|\b(?:everyone|everybody|all) (?:except|but)\b)"
+    r"(?i:(?:(?!\bincluding\b)[^.:;(\n]){0,80}?(?:\band (?:someone|somebody)\b"
+    r"|\bwith (?:an?|its|her|their) (?:\w+ )?(?:calf|cub|foal|lamb|chick|fawn)\b"
+    r"|;\s(?:everyone|everybody) (?:except|but)\b))"
 )
 """Words after a number that add things to it or take some away."""
 _LACKS = re.compile(
@@ -172,7 +172,7 @@ def _is_of_others(text: str, number: Numeral, question: str) -> bool:
     rest = text[number.end : number.end + 200]
     if number.value.is_integer() and re.search(_one_more(int(number.value)), rest):
         return True
-    if _AND_SOMEONE.search(rest) and _COUNTS.search(question):
+    if _AND_SOMEONE.match(rest) and _COUNTS.search(question):
         return True
     if _OF_ANOTHER.match(rest) or (_PEOPLE.search(question) and _ONE_PERSON.match(rest)):
         return True

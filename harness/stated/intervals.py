@@ -141,7 +141,7 @@ _TAKES = re.compile(
 _NOT_ALL = re.compile(r"(?i:\bnot (?:only|just|entirely|completely)\b|\bno\.)")
 _NOT_BEYOND = re.compile(r"(?i:,\s*not (?:before|after|earlier|later|sooner)\b)")
 _NOT_WITHIN = re.compile(  # "before 3", the video's own length, or the call of a function
-    r"(?i:\babout to \w+|\b(?:before|after)\b[^.!?]{2,60},\s(?:which|that)\b)"
+    r"(?i:\A[^.,]*\babout to \w+[^.,]*\d|\b(?:before|after)\b[^.!?]{2,60},\swhich\b)"
     r"|(?i:\b(?:outside|before|after|until|since|beyond|exclud\w+|außerhalb|prior"
     r"|(?:earl|lat)\w+ than)"
     r"(?: of| to)?\s+(?:about\s+)?\d)|\w\(\s*\w+\s*=|\w_\w+\("

@@ -14,7 +14,10 @@ _OF_ANY = re.compile(
     r"(?i:\b(?:have|has|does|that|with|from|this|these|those|image|video|picture|the|and|any|are|is"
     r"|was|were|for|his|her|its|one|all|you|see|can|who)\b)"
 )
-_WORD = re.compile(r"[^\W\d_]{3,}")
+_WORD = re.compile(r"[^\W\d_]{4,}")
+_WORD_OF_SHARE = re.compile(r"[^\W\d_]{3,}")
+_SHARE = re.compile(r"(?i:\b(?:percent(?:age)?|share|fraction|proportion) of\b)")
+_TIMES = re.compile(r"(?i:\bhow many times\b)")
 _OPPOSITES = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -23,9 +26,11 @@ _OPPOSITES = tuple(
         r"\b(?:(get on|board)|(get off|alight))",
         r"\b(?:(disagree|disapprov|dislik)|(agree|approv|lik(?:e|es|ed)\b))",
         r"\b(?:(unlit)|(lit)\b)",
-        r"\b(?:(taken|occupied|full)|(empty|free|vacant|unoccupied))\b",
+        r"\b(?:((?<!photo was )taken|occupied|full(?! (?:image|view)))"
+        r"|(empty|(?<!feel )free|vacant|unoccupied))\b",
         r"\b(?:(open)|(closed|shut))\b",
-        r"\b(?:(left|remain\w*)|(eaten|gone|consumed|sold|switched off|turned off))\b",
+        r"\b(?:((?<!the )left(?! (?:bar|side|of))|remain\w*)"
+        r"|(eaten|gone|consumed|sold|switched off|turned off))\b",
         r"(?:(\bon\b(?=\W*\Z))|(\bswitched off|\bturned off))",
     )
 )
@@ -50,10 +55,11 @@ def counts_left_out_group(text: str, question: str) -> bool:
         denied = _OF_ANY.sub("", counted["group"][denial.end() :])
         if denial[0][:2].casefold() == "un":  # "unripe"
             denied = denial[0][2:]
-        stems = {word[:4].casefold() for word in _WORD.findall(denied)}
-        if any(word[:4].casefold() in stems for word in _WORD.findall(text)):
+        words = _WORD_OF_SHARE if _SHARE.search(question) else _WORD
+        stems = {word[:4].casefold() for word in words.findall(denied)}
+        if any(word[:4].casefold() in stems for word in words.findall(text)):
             return True
-    for opposites in _OPPOSITES:
+    for opposites in () if _TIMES.search(question) else _OPPOSITES:
         asked, said = (
             {match.lastindex for match in opposites.finditer(words)}
             for words in (counted["group"], text)

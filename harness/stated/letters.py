@@ -159,6 +159,7 @@ _IS_SUBJECT = re.compile(
 _IS_ADDED = re.compile(r"[^.!?\n]{0,60}\b(?i:as well(?! as)|too(?=\W*(?:[.!;\n]|\Z)))\b")
 """Words after an option that add it to another one: "option B fits as well"."""
 _BETTER = re.compile(
+    r"\b(?i:I['’]d (?:say|guess|pick))\b[^.!?\n]{0,40}?"
     r"\b(?i:yet|but|however|though)\b[^.!?\n]{0,80}?(?<!\w)([A-Z])(?!\w)[^.!?\n]{0,30}?"
     r"\b(?i:better|more likely)\b"
 )

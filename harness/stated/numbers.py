@@ -147,7 +147,7 @@ def stated_number(response: str, question: str = "") -> float:
     """
     if _says_none(plain(response), question):
         return 0.0
-    if counts_left_out_group(plain(response), question):
+    if not stated_segments(plain(response)) and counts_left_out_group(plain(response), question):
         raise ParseError(
             "response", expected="the number of the asked group", found=repr(response.strip()[:60])
         )

@@ -114,7 +114,7 @@ _MONTH_OR_DAY = re.compile(
     r"|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)\b"
 )
 _INSIDE = re.compile(r"\b(?:in|inside|on)\s(?:the|a|an)\s([a-z]+)\b(?!\sof\b)", re.IGNORECASE)
-_ASIDE = r"(?:next to|in front of|beside|behind|outside(?: of)?|near|by)"
+_ASIDE = r"(?:next to|in front of|beside|behind|outside(?: of)?|near)"
 _SHOWS = stems_of(
     "sign display gauge scale clock label tag board counter thermometer speedometer legend text"
     " price reading jersey man woman person people they chart according based"
@@ -336,9 +336,10 @@ def _has_other_letter(sentence: str, asked: str) -> bool:
 def _is_beside(sentence: str, asked: str) -> bool:
     """Return True if things are beside a place in which a question asks: "next to the boat"."""
     return any(
-        re.search(rf"\b{_ASIDE}\s(?:the|a|an)\s{re.escape(place)}\b", sentence, re.IGNORECASE)
-        and not re.search(rf"\b(?:in|inside|on)\s(?:the|a|an)\s{re.escape(place)}\b", sentence)
+        re.search(rf"\b{_ASIDE}\s(?:the|a|an)\s{place}(?!\w|['’]s|\s[a-z]+er\b)", sentence, re.I)
+        and not re.search(rf"\b(?:in|inside|on)\s(?:the|a|an)\s{place}\b", sentence, re.I)
         for place in _INSIDE.findall(asked)
+        if stems_of(place).isdisjoint(NEUTRAL)
     )
 
 

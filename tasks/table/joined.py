@@ -5,6 +5,7 @@ The commands that `data init` prints call `joined` and `merged` with the paths o
 
 import base64
 import json
+import math
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -145,7 +146,9 @@ def merged(path: str, answer: str, *same: str) -> Iterator[Record]:
 def _numbers_of(part: object) -> object:
     """Return the numbers of a text such as "[10, 20, 30, 40]", or what is given."""
     numbers = plain_value(part)
-    is_place = isinstance(numbers, list) and all(type(side) in (int, float) for side in numbers)
+    if not isinstance(numbers, list) or len(numbers) < 2:
+        return part
+    is_place = all(type(side) in (int, float) and math.isfinite(side) for side in numbers)
     return numbers if is_place else part
 
 

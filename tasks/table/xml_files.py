@@ -32,7 +32,7 @@ IMAGE = re.compile("image|img|picture|canvas|size", re.IGNORECASE)
 ANGLES = ("angle", "ang", "rotation", "theta")
 UNNAMED = "CHECK"
 """Question of a box without a name, which `harness data init` then asks for."""
-TRUE = ("1", "true", "True", "yes")
+TRUE = ("1", "1.0", "true", "yes", "y")
 IGNORED = re.compile("ignore|dont_?care", re.IGNORECASE)
 
 
@@ -59,7 +59,8 @@ def boxes(paths: Iterable[str]) -> Iterator[Record]:
                 raise DataError(where, expected="4 numbers", found=str(sides))
             lower = {key.lower(): text for key, text in values.items()}
             angles = [lower[key] for key in ANGLES if _number(lower.get(key, "0"))]
-            ignored = [key for key in lower if IGNORED.search(key) and lower[key] in TRUE]
+            true = [key for key in lower if lower[key].strip().casefold() in TRUE]
+            ignored = [key for key in true if IGNORED.search(key)]
             if angles or ignored or IGNORED.search(f"{parent.tag} {entry.tag}"):
                 fault = f"{ignored[0]} = {lower[ignored[0]]}" if ignored else f"<{parent.tag}>"
                 fault = f"an angle of {angles[0]}" if angles else fault
